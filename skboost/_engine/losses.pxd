@@ -1,0 +1,34 @@
+# Losses on raw scores, for blocks of consecutive rows.
+#
+# The raw score of output k of row i is base[k] + score[k * score_stride + i]; the outputs of row i lie at
+# grad[k * grad_stride + i]. All values are unweighted. Scores and targets must be finite.
+
+cdef enum:
+    LOSS_SQUARED = 0      # (f - y)^2 / 2
+    LOSS_POISSON = 1      # exp(f) - y f
+    LOSS_BINARY = 2       # log(1 + exp(f)) - y f, y in {0, 1}
+    LOSS_MULTINOMIAL = 3  # logsumexp(f) - f[y], y a class index
+    LOSS_GAUSSIAN = 4     # outputs (mean, ln s): ln s + (y - mean)^2 / (2 s^2)
+
+ctypedef struct loss_t:
+    int kind
+    int n_outputs
+    double param[4]
+
+# The struct of a Python object with attributes kind, n_outputs and params (at most four numbers).
+cdef int loss_from_object(object loss, loss_t *out) except -1
+
+# True when "gradient" leaves need the per-row metric in hess (see loss_gradients).
+cdef bint loss_needs_metric(const loss_t *loss) noexcept nogil
+
+# grad receives dL/df as float32, hess (when hessian) the second derivative: p(1 - p) for the multinomial loss,
+# the diagonal of the Fisher information for the gaussian one.
+# Without hessian hess is neither read nor written and may be NULL, except for losses with loss_needs_metric: there grad
+# receives the natural gradient F^-1 g and hess the diagonal of F^-1, the variance (in units of sigma^2) of the row's noise.
+cdef void loss_gradients(const loss_t *loss, Py_ssize_t n, const double *y, const double *score, Py_ssize_t score_stride,
+                         const double *base, bint hessian, float *grad, float *hess,
+                         Py_ssize_t grad_stride) noexcept nogil
+
+# out[i] receives the loss of row i, less terms that depend on y alone (and ln(2 pi) / 2 for the gaussian loss).
+cdef void loss_values(const loss_t *loss, Py_ssize_t n, const double *y, const double *score, Py_ssize_t score_stride,
+                      const double *base, double *out) noexcept nogil
