@@ -1,0 +1,57 @@
+"""What skboost offers, collected from ``__all__`` so that a new public name is tested without anyone listing it."""
+
+import importlib
+import inspect
+import pkgutil
+
+from sklearn.base import BaseEstimator, is_classifier
+
+import skboost
+
+# Fits of every estimator stay small; a name that an estimator does not have is left out.
+SMALL = {"n_estimators": 20, "max_rounds": 20, "outer_bags": 2}
+
+
+def public_modules():
+    """Return skboost and its public sub-modules."""
+    names = [info.name for info in pkgutil.iter_modules(skboost.__path__) if not info.name.startswith("_")]
+    return [skboost, *(importlib.import_module(f"skboost.{name}") for name in names)]
+
+
+def public_objects():
+    """Return the public classes and functions by the shortest dotted name that reaches them."""
+    found = {}
+    for module in public_modules():
+        for name in module.__all__:
+            value = getattr(module, name)
+            if (inspect.isclass(value) or callable(value)) and value not in found.values():
+                found[f"{module.__name__}.{name}"] = value
+    return found
+
+
+def public_estimators():
+    """Return the public estimator classes by their dotted names."""
+    return {
+        name: value
+        for name, value in public_objects().items()
+        if inspect.isclass(value) and issubclass(value, BaseEstimator)
+    }
+
+
+def constructor_parameters(cls):
+    """Return the parameters of the constructor without ``self``."""
+    return dict(inspect.signature(cls).parameters)
+
+
+def small_fit(cls, **params):
+    """Return a small fitted estimator of the class, fitted on a frame so that it knows column names."""
+    import numpy as np
+    import pandas as pd
+
+    rng = np.random.default_rng(0)
+    X = pd.DataFrame(rng.normal(size=(60, 3)), columns=["a", "b", "c"])
+    signal = X["a"] + rng.normal(size=60)
+    known = constructor_parameters(cls)
+    params = {name: value for name, value in {**SMALL, "random_state": 0, **params}.items() if name in known}
+    estimator = cls(**params)
+    return estimator.fit(X, (signal > 0).astype(int) if is_classifier(estimator) else signal)
