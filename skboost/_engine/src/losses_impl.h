@@ -1,126 +1,349 @@
-/* Gradients and values of the losses, one function per loss; see losses.pxd for the meaning of the arrays. */
+/* Gradients and values of the losses, one function per loss; losses.pxd gives the formulas and the layout.
+ *
+ * Each function makes simple passes over rows that the compiler vectorises. Raw scores of outputs on a log scale are
+ * clamped inside exp only, so that a chain that ran away finds back.
+ */
 #include "vmath_impl.h"
+
+#ifndef SKB_LOSSES_SCALAR
+#define SKB_LOSSES_SCALAR
 #include <math.h>
+#include <stddef.h>
 
-#define SKB_TILE 64
-#define SKB_KEEP 128
+enum { SKB_SQUARED, SKB_POISSON, SKB_BINARY, SKB_MULTINOMIAL, SKB_GAUSSIAN }; /* as in losses.pxd */
 
-static SKB_TARGET void SKB_FN(skb_squared_gradients)(
-    ptrdiff_t n, const double *restrict y, const double *restrict score, double base, int hessian, float *restrict grad,
-    float *restrict hess)
+#define SKB_TILE 64            /* rows per pass of the multinomial loss */
+#define SKB_KEPT 64            /* classes whose exponentials are kept between passes; those above are computed twice */
+#define SKB_LOG_MEAN_MAX 30.0  /* |raw score| of the poisson loss inside exp */
+#define SKB_LOG_SD_MAX 20.0    /* |ln s| of the gaussian loss inside exp, in units of the standardised target */
+#define SKB_FLOAT_SAFE 1e30    /* bound of the gaussian gradients, far from the end of float32 */
+
+/* acc += product on 128 bits, two's complement, low word first; |a| <= 2^56, 0 <= b <= 2^38. */
+static inline void skb_wide_add(uint64_t acc[2], int64_t high, uint64_t low)
 {
+    acc[0] += low;
+    acc[1] += (uint64_t)high + (acc[0] < low);
+}
+
+static inline void skb_wide_add_product(uint64_t acc[2], int64_t a, int64_t b)
+{
+#if defined(__SIZEOF_INT128__) && !defined(SKB_NO_INT128)
+    __int128 product = (__int128)a * b;
+    skb_wide_add(acc, (int64_t)(product >> 64), (uint64_t)product);
+#else
+    int64_t a1 = a >> 28, a0 = a & 0xfffffff, b1 = b >> 19, b0 = b & 0x7ffff;
+    skb_wide_add(acc, (a1 * b1) >> 17, (uint64_t)(a1 * b1) << 47);
+    skb_wide_add(acc, (a1 * b0) >> 36, (uint64_t)(a1 * b0) << 28);
+    skb_wide_add(acc, (a0 * b1) >> 45, (uint64_t)(a0 * b1) << 19);
+    skb_wide_add(acc, 0, (uint64_t)(a0 * b0));
+#endif
+}
+
+/* out[0:2] += sum of W V, out[2:4] += sum of W with the integers V = rint(value * value_scale) and
+ * W = rint(weight * weight_scale), W = 1 without weights. Integer sums know no order. */
+static void skb_fixed_sums(
+    ptrdiff_t n, const double *value, const double *weight, double value_scale, double weight_scale, uint64_t out[4])
+{
+    uint64_t sum[2] = {out[0], out[1]}, total[2] = {out[2], out[3]};
+    if (weight) {
+        for (ptrdiff_t i = 0; i < n; i++) {
+            int64_t w = llrint(weight[i] * weight_scale);
+            if (w > 0) { /* the value of a row without weight may exceed the grid */
+                skb_wide_add_product(sum, llrint(value[i] * value_scale), w);
+                skb_wide_add(total, 0, (uint64_t)w);
+            }
+        }
+    } else {
+        for (ptrdiff_t i = 0; i < n; i++) {
+            int64_t v = llrint(value[i] * value_scale);
+            skb_wide_add(sum, v >> 63, (uint64_t)v);
+        }
+        skb_wide_add(total, 0, (uint64_t)n);
+    }
+    out[0] = sum[0], out[1] = sum[1], out[2] = total[0], out[3] = total[1];
+}
+#endif
+
+#define SKB_ROWS ptrdiff_t n, const double *restrict y, const double *restrict score
+#define SKB_OUTPUTS ptrdiff_t score_stride, const double *restrict base
+
+static SKB_TARGET void SKB_FN(skb_squared_gradients)(SKB_ROWS, double base, float *restrict grad, float *restrict hess)
+{
+    /* A common shift of y and base cancels before the score is added. */
     for (ptrdiff_t i = 0; i < n; i++)
         grad[i] = (float)((base - y[i]) + score[i]);
-    if (hessian)
+    if (hess)
         for (ptrdiff_t i = 0; i < n; i++)
             hess[i] = 1.0f;
 }
 
-static SKB_TARGET void SKB_FN(skb_poisson_gradients)(
-    ptrdiff_t n, const double *restrict y, const double *restrict score, double base, int hessian, float *restrict grad,
-    float *restrict hess)
+static SKB_TARGET void SKB_FN(skb_poisson_gradients)(SKB_ROWS, double base, float *restrict grad, float *restrict hess)
 {
-    for (ptrdiff_t i = 0; i < n; i++) {
-        double mu = SKB_FN(skb_exp)(SKB_FN(skb_clamp)(base + score[i], -30.0, 30.0));
-        grad[i] = (float)(mu - y[i]);
-        if (hessian)
+    if (hess) {
+        for (ptrdiff_t i = 0; i < n; i++) {
+            double mu = SKB_FN(skb_exp)(SKB_FN(skb_clamp)(base + score[i], -SKB_LOG_MEAN_MAX, SKB_LOG_MEAN_MAX));
+            grad[i] = (float)(mu - y[i]);
             hess[i] = (float)mu;
+        }
+    } else {
+        for (ptrdiff_t i = 0; i < n; i++) {
+            double mu = SKB_FN(skb_exp)(SKB_FN(skb_clamp)(base + score[i], -SKB_LOG_MEAN_MAX, SKB_LOG_MEAN_MAX));
+            grad[i] = (float)(mu - y[i]);
+        }
     }
 }
 
-static SKB_TARGET void SKB_FN(skb_binary_gradients)(
-    ptrdiff_t n, const double *restrict y, const double *restrict score, double base, int hessian, float *restrict grad,
-    float *restrict hess)
+/* p - y = ((1 - y) u - y d) / (1 + t) with t = exp(-|f|) and (u, d) = (1, t) or (t, 1): nothing cancels for y in {0, 1},
+ * and swapping the labels negates the gradient exactly. */
+static SKB_TARGET void SKB_FN(skb_binary_gradients)(SKB_ROWS, double base, float *restrict grad, float *restrict hess)
 {
-    for (ptrdiff_t i = 0; i < n; i++) {
-        double f = base + score[i], t = SKB_FN(skb_exp)(f < 0 ? f : -f), q = 1.0 / (1.0 + t);
-        double up = f < 0 ? t : 1.0, down = f < 0 ? 1.0 : t;
-        grad[i] = (float)(((1.0 - y[i]) * up - y[i] * down) * q);
-        if (hessian)
+    if (hess) {
+        for (ptrdiff_t i = 0; i < n; i++) {
+            double f = base + score[i], t = SKB_FN(skb_exp)(f < 0.0 ? f : -f), q = 1.0 / (1.0 + t);
+            double up = f < 0.0 ? t : 1.0, down = f < 0.0 ? 1.0 : t;
+            grad[i] = (float)(((1.0 - y[i]) * up - y[i] * down) * q);
             hess[i] = (float)((t * q) * q);
+        }
+    } else {
+        for (ptrdiff_t i = 0; i < n; i++) {
+            double f = base + score[i], t = SKB_FN(skb_exp)(f < 0.0 ? f : -f), q = 1.0 / (1.0 + t);
+            double up = f < 0.0 ? t : 1.0, down = f < 0.0 ? 1.0 : t;
+            grad[i] = (float)(((1.0 - y[i]) * up - y[i] * down) * q);
+        }
+    }
+}
+
+/* Row maxima of the raw scores of all outputs. */
+static SKB_TARGET void SKB_FN(skb_tile_max)(
+    ptrdiff_t n, int n_outputs, const double *restrict score, SKB_OUTPUTS, double *restrict top)
+{
+    for (ptrdiff_t i = 0; i < n; i++)
+        top[i] = base[0] + score[i];
+    for (int k = 1; k < n_outputs; k++) {
+        const double *restrict s = score + k * score_stride;
+        double b = base[k];
+        for (ptrdiff_t i = 0; i < n; i++) {
+            double f = b + s[i];
+            top[i] = f > top[i] ? f : top[i];
+        }
+    }
+}
+
+static SKB_TARGET void SKB_FN(skb_tile_exp)(
+    ptrdiff_t n, const double *restrict score, double base, const double *restrict top, double *restrict out)
+{
+    for (ptrdiff_t i = 0; i < n; i++)
+        out[i] = SKB_FN(skb_exp)((base + score[i]) - top[i]);
+}
+
+static SKB_TARGET void SKB_FN(skb_tile_class)(
+    ptrdiff_t n, const double *restrict y, double label, const double *restrict e, const double *restrict inverse,
+    float *restrict grad, float *restrict hess)
+{
+    if (hess) {
+        for (ptrdiff_t i = 0; i < n; i++) {
+            double p = e[i] * inverse[i];
+            grad[i] = (float)(p - (y[i] == label ? 1.0 : 0.0));
+            hess[i] = (float)(p * (1.0 - p));
+        }
+    } else {
+        for (ptrdiff_t i = 0; i < n; i++)
+            grad[i] = (float)(e[i] * inverse[i] - (y[i] == label ? 1.0 : 0.0));
     }
 }
 
 static SKB_TARGET void SKB_FN(skb_multinomial_gradients)(
-    ptrdiff_t n, int n_outputs, const double *restrict y, const double *restrict score, ptrdiff_t score_stride,
-    const double *restrict base, int hessian, float *restrict grad, float *restrict hess, ptrdiff_t grad_stride)
+    SKB_ROWS, int n_outputs, SKB_OUTPUTS, float *restrict grad, float *restrict hess, ptrdiff_t grad_stride)
 {
-    for (ptrdiff_t i = 0; i < n; i++) {
-        double top = base[0] + score[i], sum = 0.0;
-        for (int k = 1; k < n_outputs; k++) {
-            double f = base[k] + score[k * score_stride + i];
-            top = f > top ? f : top;
-        }
-        for (int k = 0; k < n_outputs; k++)
-            sum += SKB_FN(skb_exp)(base[k] + score[k * score_stride + i] - top);
+    double kept[SKB_KEPT * SKB_TILE], again[SKB_TILE], top[SKB_TILE], sum[SKB_TILE];
+    for (ptrdiff_t start = 0; start < n; start += SKB_TILE) {
+        ptrdiff_t m = n - start < SKB_TILE ? n - start : SKB_TILE;
+        const double *s = score + start;
+        SKB_FN(skb_tile_max)(m, n_outputs, s, score_stride, base, top);
+        for (ptrdiff_t i = 0; i < m; i++)
+            sum[i] = 0.0;
         for (int k = 0; k < n_outputs; k++) {
-            double p = SKB_FN(skb_exp)(base[k] + score[k * score_stride + i] - top) / sum;
-            grad[k * grad_stride + i] = (float)(p - (y[i] == (double)k ? 1.0 : 0.0));
-            if (hessian)
-                hess[k * grad_stride + i] = (float)(p * (1.0 - p));
+            double *e = k < SKB_KEPT ? kept + k * SKB_TILE : again;
+            SKB_FN(skb_tile_exp)(m, s + k * score_stride, base[k], top, e);
+            for (ptrdiff_t i = 0; i < m; i++)
+                sum[i] += e[i];
+        }
+        for (ptrdiff_t i = 0; i < m; i++)
+            sum[i] = 1.0 / sum[i];
+        for (int k = 0; k < n_outputs; k++) {
+            double *e = k < SKB_KEPT ? kept + k * SKB_TILE : again;
+            ptrdiff_t at = k * grad_stride + start;
+            if (k >= SKB_KEPT)
+                SKB_FN(skb_tile_exp)(m, s + k * score_stride, base[k], top, e);
+            SKB_FN(skb_tile_class)(m, y + start, (double)k, e, sum, grad + at, hess ? hess + at : NULL);
         }
     }
 }
 
+/* Plain gradient and Fisher information. */
 static SKB_TARGET void SKB_FN(skb_gaussian_gradients)(
-    ptrdiff_t n, const double *restrict y, const double *restrict score, ptrdiff_t score_stride,
-    const double *restrict base, int hessian, float *restrict grad, float *restrict hess, ptrdiff_t grad_stride)
+    SKB_ROWS, const double *restrict log_sd, const double *restrict base, float *restrict grad0, float *restrict grad1,
+    float *restrict hess0, float *restrict hess1)
 {
+    double b0 = base[0], b1 = base[1];
     for (ptrdiff_t i = 0; i < n; i++) {
-        double r = (base[0] - y[i]) + score[i];
-        double v = SKB_FN(skb_clamp)(base[1] + score[score_stride + i], -20.0, 20.0);
-        double precision = SKB_FN(skb_exp)(-2.0 * v), z = 1.0 - (r * r) * precision;
-        grad[i] = (float)(hessian ? r * precision : r);
-        hess[i] = (float)(hessian ? precision : 1.0 / precision);
-        grad[grad_stride + i] = (float)(hessian ? z : 0.5 * z);
-        hess[grad_stride + i] = hessian ? 2.0f : 0.5f;
+        double r = (b0 - y[i]) + score[i];
+        double v = SKB_FN(skb_clamp)(b1 + log_sd[i], -SKB_LOG_SD_MAX, SKB_LOG_SD_MAX);
+        double precision = SKB_FN(skb_exp)(-2.0 * v);
+        grad0[i] = (float)SKB_FN(skb_clamp)(r * precision, -SKB_FLOAT_SAFE, SKB_FLOAT_SAFE);
+        grad1[i] = (float)SKB_FN(skb_clamp)(1.0 - (r * r) * precision, -SKB_FLOAT_SAFE, SKB_FLOAT_SAFE);
+        hess0[i] = (float)precision;
     }
+    for (ptrdiff_t i = 0; i < n; i++)
+        hess1[i] = 2.0f;
+}
+
+/* Natural gradient F^-1 g and the diagonal of F^-1. */
+static SKB_TARGET void SKB_FN(skb_gaussian_natural)(
+    SKB_ROWS, const double *restrict log_sd, const double *restrict base, float *restrict grad0, float *restrict grad1,
+    float *restrict hess0, float *restrict hess1)
+{
+    double b0 = base[0], b1 = base[1];
+    for (ptrdiff_t i = 0; i < n; i++) {
+        double r = (b0 - y[i]) + score[i];
+        double v = SKB_FN(skb_clamp)(b1 + log_sd[i], -SKB_LOG_SD_MAX, SKB_LOG_SD_MAX);
+        double variance = SKB_FN(skb_exp)(2.0 * v);
+        double g = 0.5 - 0.5 * ((r * r) / variance);
+        grad0[i] = (float)SKB_FN(skb_clamp)(r, -SKB_FLOAT_SAFE, SKB_FLOAT_SAFE);
+        grad1[i] = (float)SKB_FN(skb_clamp)(g, -SKB_FLOAT_SAFE, SKB_FLOAT_SAFE);
+        hess0[i] = (float)variance;
+    }
+    for (ptrdiff_t i = 0; i < n; i++)
+        hess1[i] = 0.5f;
 }
 
 static SKB_TARGET void SKB_FN(skb_loss_gradients)(
-    const skb_loss_t *loss, ptrdiff_t n, const double *y, const double *score, ptrdiff_t score_stride,
-    const double *base, int hessian, float *grad, float *hess, ptrdiff_t grad_stride)
+    const skb_loss_t *loss, SKB_ROWS, SKB_OUTPUTS, int hessian, float *grad, float *hess, ptrdiff_t grad_stride)
 {
+    float *second = hessian ? hess : NULL;
     switch (loss->kind) {
-    case 0: SKB_FN(skb_squared_gradients)(n, y, score, base[0], hessian, grad, hess); break;
-    case 1: SKB_FN(skb_poisson_gradients)(n, y, score, base[0], hessian, grad, hess); break;
-    case 2: SKB_FN(skb_binary_gradients)(n, y, score, base[0], hessian, grad, hess); break;
-    case 3:
+    case SKB_SQUARED: SKB_FN(skb_squared_gradients)(n, y, score, base[0], grad, second); break;
+    case SKB_POISSON: SKB_FN(skb_poisson_gradients)(n, y, score, base[0], grad, second); break;
+    case SKB_BINARY: SKB_FN(skb_binary_gradients)(n, y, score, base[0], grad, second); break;
+    case SKB_MULTINOMIAL:
         SKB_FN(skb_multinomial_gradients)
-        (n, loss->n_outputs, y, score, score_stride, base, hessian, grad, hess, grad_stride);
+        (n, y, score, loss->n_outputs, score_stride, base, grad, second, grad_stride);
         break;
-    case 4: SKB_FN(skb_gaussian_gradients)(n, y, score, score_stride, base, hessian, grad, hess, grad_stride); break;
+    case SKB_GAUSSIAN:
+        (hessian ? SKB_FN(skb_gaussian_gradients) : SKB_FN(skb_gaussian_natural))(
+            n, y, score, score + score_stride, base, grad, grad + grad_stride, hess, hess + grad_stride);
+        break;
     }
 }
 
-static SKB_TARGET void SKB_FN(skb_loss_values)(
-    const skb_loss_t *loss, ptrdiff_t n, const double *y, const double *score, ptrdiff_t score_stride,
-    const double *base, double *out)
+static SKB_TARGET void SKB_FN(skb_squared_values)(SKB_ROWS, double base, double *restrict out)
 {
     for (ptrdiff_t i = 0; i < n; i++) {
-        double f = base[0] + score[i];
-        if (loss->kind == 0) {
-            f = (base[0] - y[i]) + score[i];
-            out[i] = 0.5 * (f * f);
-        } else if (loss->kind == 1) {
-            out[i] = SKB_FN(skb_exp)(f) - y[i] * f;
-        } else if (loss->kind == 2) {
-            out[i] = ((f > 0 ? f : 0.0) - y[i] * f) + log1p(SKB_FN(skb_exp)(f < 0 ? f : -f));
-        } else if (loss->kind == 3) {
-            double top = f, sum = 0.0;
-            for (int k = 1; k < loss->n_outputs; k++) {
-                double g = base[k] + score[k * score_stride + i];
-                top = g > top ? g : top;
-            }
-            for (int k = 0; k < loss->n_outputs; k++)
-                sum += SKB_FN(skb_exp)(base[k] + score[k * score_stride + i] - top);
-            ptrdiff_t c = (ptrdiff_t)y[i];
-            out[i] = (top - (base[c] + score[c * score_stride + i])) + log(sum);
-        } else {
-            double r = (base[0] - y[i]) + score[i], v = base[1] + score[score_stride + i];
-            out[i] = v + 0.5 * (r * r) * SKB_FN(skb_exp)(-2.0 * v);
-        }
+        double r = (base - y[i]) + score[i];
+        out[i] = 0.5 * (r * r);
     }
 }
-#undef SKB_TILE
-#undef SKB_KEEP
+
+static SKB_TARGET void SKB_FN(skb_poisson_values)(SKB_ROWS, double base, double *restrict out)
+{
+    for (ptrdiff_t i = 0; i < n; i++) {
+        double f = base + score[i], c = SKB_FN(skb_clamp)(f, -SKB_LOG_MEAN_MAX, SKB_LOG_MEAN_MAX);
+        out[i] = SKB_FN(skb_exp)(c) * (1.0 + (f - c)) - y[i] * f;
+    }
+}
+
+static SKB_TARGET void SKB_FN(skb_binary_values)(SKB_ROWS, double base, double *restrict out)
+{
+    for (ptrdiff_t i = 0; i < n; i++) {
+        double f = base + score[i], t = SKB_FN(skb_exp)(f < 0.0 ? f : -f);
+        out[i] = ((f > 0.0 ? f : 0.0) - y[i] * f) + SKB_FN(skb_log1p_unit)(t);
+    }
+}
+
+static SKB_TARGET void SKB_FN(skb_multinomial_values)(SKB_ROWS, int n_outputs, SKB_OUTPUTS, double *restrict out)
+{
+    double e[SKB_TILE], top[SKB_TILE], sum[SKB_TILE], own[SKB_TILE];
+    for (ptrdiff_t start = 0; start < n; start += SKB_TILE) {
+        ptrdiff_t m = n - start < SKB_TILE ? n - start : SKB_TILE;
+        const double *restrict label = y + start;
+        SKB_FN(skb_tile_max)(m, n_outputs, score + start, score_stride, base, top);
+        for (ptrdiff_t i = 0; i < m; i++)
+            sum[i] = own[i] = 0.0;
+        for (int k = 0; k < n_outputs; k++) {
+            const double *restrict s = score + k * score_stride + start;
+            double b = base[k], class_label = (double)k;
+            SKB_FN(skb_tile_exp)(m, s, b, top, e);
+            for (ptrdiff_t i = 0; i < m; i++) {
+                sum[i] += e[i];
+                own[i] = label[i] == class_label ? b + s[i] : own[i];
+            }
+        }
+        for (ptrdiff_t i = 0; i < m; i++)
+            out[start + i] = (top[i] - own[i]) + SKB_FN(skb_log)(sum[i]);
+    }
+}
+
+static SKB_TARGET void SKB_FN(skb_gaussian_values)(
+    SKB_ROWS, const double *restrict log_sd, const double *restrict base, double *restrict out)
+{
+    double b0 = base[0], b1 = base[1];
+    for (ptrdiff_t i = 0; i < n; i++) {
+        double r = (b0 - y[i]) + score[i], v = b1 + log_sd[i];
+        double c = SKB_FN(skb_clamp)(v, -SKB_LOG_SD_MAX, SKB_LOG_SD_MAX);
+        out[i] = v + (0.5 * (r * r)) * SKB_FN(skb_exp)(-2.0 * c);
+    }
+}
+
+static SKB_TARGET void SKB_FN(skb_loss_values)(const skb_loss_t *loss, SKB_ROWS, SKB_OUTPUTS, double *out)
+{
+    switch (loss->kind) {
+    case SKB_SQUARED: SKB_FN(skb_squared_values)(n, y, score, base[0], out); break;
+    case SKB_POISSON: SKB_FN(skb_poisson_values)(n, y, score, base[0], out); break;
+    case SKB_BINARY: SKB_FN(skb_binary_values)(n, y, score, base[0], out); break;
+    case SKB_MULTINOMIAL:
+        SKB_FN(skb_multinomial_values)(n, y, score, loss->n_outputs, score_stride, base, out);
+        break;
+    case SKB_GAUSSIAN: SKB_FN(skb_gaussian_values)(n, y, score, score + score_stride, base, out); break;
+    }
+}
+
+/* Largest |value| over rows of positive weight, and the largest weight (1 without weights). */
+static SKB_TARGET void SKB_FN(skb_peaks)(
+    ptrdiff_t n, const double *restrict value, const double *restrict weight, double *restrict value_peak,
+    double *restrict weight_peak)
+{
+    double peak = *value_peak, top = *weight_peak;
+    if (weight) {
+        for (ptrdiff_t i = 0; i < n; i++) {
+            double v = fabs(value[i]), w = weight[i];
+            v = w > 0.0 ? v : 0.0;
+            peak = v > peak ? v : peak;
+            top = w > top ? w : top;
+        }
+    } else {
+        top = 1.0;
+        for (ptrdiff_t i = 0; i < n; i++) {
+            double v = fabs(value[i]);
+            peak = v > peak ? v : peak;
+        }
+    }
+    *value_peak = peak;
+    *weight_peak = top;
+}
+
+/* Elementary functions of arrays: 0 exp, 1 log, 2 log1p on [0, 1]. */
+static SKB_TARGET void SKB_FN(skb_elementary)(int which, ptrdiff_t n, const double *restrict x, double *restrict out)
+{
+    if (which == 0)
+        for (ptrdiff_t i = 0; i < n; i++)
+            out[i] = SKB_FN(skb_exp)(x[i]);
+    else if (which == 1)
+        for (ptrdiff_t i = 0; i < n; i++)
+            out[i] = SKB_FN(skb_log)(x[i]);
+    else
+        for (ptrdiff_t i = 0; i < n; i++)
+            out[i] = SKB_FN(skb_log1p_unit)(x[i]);
+}
+
+#undef SKB_ROWS
+#undef SKB_OUTPUTS
