@@ -1,16 +1,53 @@
-"""Values to codes, thresholds, and hashes of code rows."""
+"""Thresholds of the columns of X, and the map from values to codes.
 
+X is read in place: float32 or float64, any strides, read-only or not.
+"""
+
+from cython.parallel cimport parallel, prange
+from libc.float cimport DBL_MAX
+from libc.math cimport INFINITY
 from libc.stdint cimport int32_t, int64_t, uint8_t
+from libc.stdlib cimport calloc, free, malloc
+
+import numpy as np
 
 cdef extern from "binning.h" nogil:
+    ctypedef union skb_cell:
+        double number
+
     void skb_bin_numeric(
-        const double *cuts, const char *x, Py_ssize_t stride, int is_float32, Py_ssize_t n, uint8_t *out
+        const double *cuts, int n_cuts, const char *x, Py_ssize_t stride, int is_float32, Py_ssize_t n, uint8_t *out
     ) noexcept
     void skb_bin_categorical(
         const double *levels, const uint8_t *level_codes, Py_ssize_t n_levels, const char *x, Py_ssize_t stride,
         int is_float32, Py_ssize_t n, uint8_t *out
     ) noexcept
+    void skb_scatter_rows(
+        const uint8_t *columns, Py_ssize_t column_stride, int width, int n, uint8_t *rows, Py_ssize_t row_stride
+    ) noexcept
+    Py_ssize_t skb_gather_keys(
+        const char *x, Py_ssize_t stride, int is_float32, Py_ssize_t n, const double *weights, double limit,
+        skb_cell *keys, double *kept_weights
+    ) noexcept
+    void skb_radix_sort(
+        skb_cell **keys, skb_cell **spare, double **weights, double **spare_weights, Py_ssize_t n
+    ) noexcept
+    Py_ssize_t skb_run_lengths(skb_cell *keys, const double *weights, Py_ssize_t n, skb_cell *values) noexcept
+    int skb_find_cuts(
+        const skb_cell *values, const skb_cell *weights, Py_ssize_t m, int max_bins, double *cuts
+    ) noexcept
 
+ctypedef fused value_t:
+    float
+    double
+
+cdef enum:
+    TABLE = 256         # cuts kept per feature
+    BLOCK = 256         # rows mapped together
+    GROUP = 8           # columns gathered in one pass: neighbours in a C-ordered X share cache lines
+
+
+# ---- cimported by the prediction kernels -------------------------------------------------------------------------------
 
 cdef void bin_block(
     const feature_bins_t *table,
@@ -23,7 +60,7 @@ cdef void bin_block(
     if table.categorical:
         skb_bin_categorical(table.levels, table.level_codes, table.n_levels, x, stride_bytes, is_float32, n, out)
     else:
-        skb_bin_numeric(table.cuts, x, stride_bytes, is_float32, n, out)
+        skb_bin_numeric(table.cuts, table.n_bins - 2, x, stride_bytes, is_float32, n, out)
 
 
 cdef int fill_tables(
@@ -41,7 +78,254 @@ cdef int fill_tables(
         tables[feature].n_bins = n_bins[feature]
         tables[feature].categorical = is_categorical[feature]
         tables[feature].n_levels = <int> (level_offset[feature + 1] - level_offset[feature])
-        tables[feature].cuts = cuts + 256 * feature
+        tables[feature].cuts = cuts + TABLE * feature
         tables[feature].levels = level_values + level_offset[feature]
         tables[feature].level_codes = level_codes + level_offset[feature]
     return 0
+
+
+# ---- values to codes ---------------------------------------------------------------------------------------------------
+
+def transform(
+    const value_t[:, :] X,
+    const double[:, ::1] cuts,
+    const int32_t[::1] n_bins,
+    const uint8_t[::1] is_categorical,
+    const int64_t[::1] level_offset,
+    const double[::1] level_values,
+    const uint8_t[::1] level_codes,
+    int n_threads,
+    bint with_rows,
+):
+    """Return (codes_col, codes_row) of X, or (codes_col, None) without rows."""
+    cdef Py_ssize_t n = X.shape[0], n_features = X.shape[1], n_blocks = (n + BLOCK - 1) // BLOCK
+    cdef Py_ssize_t block, row_bytes = (n_features + 7) // 8 * 8
+    if cuts.shape[0] != n_features or cuts.shape[1] != TABLE or level_offset.shape[0] != n_features + 1:
+        raise ValueError("the tables of the mapper do not match the columns of X")
+    columns_array = np.empty((n_features, n), dtype=np.uint8)
+    rows_array = np.empty((n, row_bytes), dtype=np.uint8) if with_rows else None
+    if n == 0 or n_features == 0:
+        return columns_array, rows_array
+    cdef uint8_t[:, ::1] columns = columns_array
+    cdef uint8_t[:, ::1] rows = rows_array
+    cdef feature_bins_t *tables = <feature_bins_t *> malloc(n_features * sizeof(feature_bins_t))
+    if tables == NULL:
+        raise MemoryError
+    cdef const char *x = <const char *> &X[0, 0]
+    cdef Py_ssize_t row_stride = X.strides[0], column_stride = X.strides[1]
+    cdef uint8_t *columns_out = &columns[0, 0]
+    cdef uint8_t *rows_out = &rows[0, 0] if with_rows else NULL
+    cdef const double *values = &level_values[0] if level_values.shape[0] else NULL
+    cdef const uint8_t *codes = &level_codes[0] if level_codes.shape[0] else NULL
+    with nogil:
+        fill_tables(
+            tables, n_features, &cuts[0, 0], &n_bins[0], &is_categorical[0], &level_offset[0], values, codes
+        )
+        for block in prange(n_blocks, num_threads=n_threads, schedule="static"):
+            _transform_block(
+                tables, x, row_stride, column_stride, value_t is float, block * BLOCK, n, n_features,
+                columns_out, rows_out, row_bytes,
+            )
+        free(tables)
+    return columns_array, rows_array
+
+
+cdef void _transform_block(
+    const feature_bins_t *tables,
+    const char *x,
+    Py_ssize_t row_stride,
+    Py_ssize_t column_stride,
+    bint is_float32,
+    Py_ssize_t start,
+    Py_ssize_t n,
+    Py_ssize_t n_features,
+    uint8_t *columns,               # OUT (n_features, n)
+    uint8_t *rows,                  # OUT (n, row_bytes) or NULL
+    Py_ssize_t row_bytes,
+) noexcept nogil:
+    cdef Py_ssize_t size = min(BLOCK, n - start), first, feature, width
+    for first in range(0, n_features, 8):
+        width = min(8, n_features - first)
+        for feature in range(first, first + width):
+            bin_block(
+                &tables[feature], x + start * row_stride + feature * column_stride, row_stride, is_float32, size,
+                columns + feature * n + start,
+            )
+        if rows != NULL:
+            skb_scatter_rows(
+                columns + first * n + start, n, <int> width, <int> size, rows + start * row_bytes + first, row_bytes
+            )
+
+
+# ---- thresholds --------------------------------------------------------------------------------------------------------
+
+def find_cuts(
+    const value_t[:, :] X,
+    weights,
+    const uint8_t[::1] skip,
+    int max_bins,
+    int n_threads,
+):
+    """Return (cuts, n_cuts): ascending cuts of every column in a table padded with +inf, none where skip is set.
+
+    weights is None or a float64 array on a grid (grid_weights), so that all sums are exact.
+    """
+    cdef Py_ssize_t n = X.shape[0], n_features = X.shape[1], first, group, n_groups
+    cuts_array = np.full((n_features, TABLE), np.inf)
+    n_cuts_array = np.zeros(n_features, dtype=np.int32)
+    if n == 0 or n_features == 0:
+        return cuts_array, n_cuts_array
+    if n >= 1 << 32:
+        raise ValueError("more than 2**32 - 1 rows are not supported")
+    cdef const double *w = _pointer(weights, n)
+    cdef double[:, ::1] cuts = cuts_array
+    cdef int32_t[::1] n_cuts = n_cuts_array
+    cdef const char *x = <const char *> &X[0, 0]
+    cdef Py_ssize_t row_stride = X.strides[0], column_stride = X.strides[1]
+    cdef const uint8_t *skipped = &skip[0]
+    cdef double *cuts_out = &cuts[0, 0]
+    cdef int32_t *n_cuts_out = &n_cuts[0]
+    cdef sort_buffers_t *buffers
+    cdef int failed = 0
+    group = _group_size(n, n_features, n_threads)
+    n_groups = (n_features + group - 1) // group
+    with nogil, parallel(num_threads=<int> min(n_threads, n_groups)):
+        buffers = _allocate(n, group, w != NULL)
+        for first in prange(n_groups, schedule="dynamic", chunksize=1):
+            if buffers == NULL:
+                failed += 1
+            else:
+                _cuts_of_group(
+                    x, row_stride, column_stride, value_t is float, n, w, skipped, first * group,
+                    min(n_features, (first + 1) * group), max_bins, buffers, cuts_out, n_cuts_out,
+                )
+        _release(buffers)
+    if failed:
+        raise MemoryError
+    return cuts_array, n_cuts_array
+
+
+def distinct_values(const value_t[:] x, weights):
+    """Return the ascending distinct values of a column, NaN left out, and the weight of each."""
+    cdef Py_ssize_t n = x.shape[0], kept, m
+    if n == 0:
+        return np.empty(0), np.empty(0)
+    if n >= 1 << 32:
+        raise ValueError("more than 2**32 - 1 rows are not supported")
+    values_array, totals_array = np.empty(n), np.empty(n)
+    cdef const double *w = _pointer(weights, n)
+    cdef double[::1] values = values_array, totals = totals_array
+    cdef sort_buffers_t *buffers = _allocate(n, 1, w != NULL)
+    if buffers == NULL:
+        raise MemoryError
+    with nogil:
+        kept = skb_gather_keys(
+            <const char *> &x[0], x.strides[0], value_t is float, n, w, INFINITY, buffers.keys, buffers.weights
+        )
+        m = _sorted_runs(buffers.keys, buffers.weights, kept, buffers)
+        for kept in range(m):
+            values[kept] = buffers.values[kept].number
+            totals[kept] = buffers.totals[kept].number
+        _release(buffers)
+    return values_array[:m].copy(), totals_array[:m].copy()
+
+
+cdef const double *_pointer(weights, Py_ssize_t n) except? NULL:
+    if weights is None:
+        return NULL
+    cdef const double[::1] view = weights
+    if view.shape[0] != n:
+        raise ValueError("weights and X differ in length")
+    return &view[0]
+
+
+cdef Py_ssize_t _group_size(Py_ssize_t n, Py_ssize_t n_features, int n_threads):
+    """Columns gathered in one pass: few enough for the buffers to stay small and for every thread to have a share."""
+    cdef Py_ssize_t widest = min(GROUP, max(1, (1 << 23) // n))
+    cdef Py_ssize_t n_groups = max(min(n_threads, n_features), (n_features + widest - 1) // widest)
+    return (n_features + n_groups - 1) // n_groups
+
+
+cdef struct sort_buffers_t:
+    skb_cell *keys                  # (group, n): the columns gathered together
+    skb_cell *spare                 # (n,)
+    double *weights                 # (group, n) and (n,), or NULL when every row weighs 1
+    double *spare_weights
+    const skb_cell *values          # (m,): result of the last _sorted_runs, inside the buffers above
+    const skb_cell *totals
+
+
+cdef sort_buffers_t *_allocate(Py_ssize_t n, Py_ssize_t group, bint weighted) noexcept nogil:
+    cdef sort_buffers_t *buffers = <sort_buffers_t *> calloc(1, sizeof(sort_buffers_t))
+    if buffers == NULL:
+        return NULL
+    buffers.keys = <skb_cell *> malloc(group * n * sizeof(skb_cell))
+    buffers.spare = <skb_cell *> malloc(n * sizeof(skb_cell))
+    if weighted:
+        buffers.weights = <double *> malloc(group * n * sizeof(double))
+        buffers.spare_weights = <double *> malloc(n * sizeof(double))
+    if (
+        buffers.keys == NULL or buffers.spare == NULL
+        or (weighted and (buffers.weights == NULL or buffers.spare_weights == NULL))
+    ):
+        _release(buffers)
+        return NULL
+    return buffers
+
+
+cdef void _release(sort_buffers_t *buffers) noexcept nogil:
+    if buffers != NULL:
+        free(buffers.keys)
+        free(buffers.spare)
+        free(buffers.weights)
+        free(buffers.spare_weights)
+        free(buffers)
+
+
+cdef Py_ssize_t _sorted_runs(
+    skb_cell *keys, double *weights, Py_ssize_t n, sort_buffers_t *buffers,
+) noexcept nogil:
+    """Sort gathered keys and leave their distinct values and weights in the buffers; returns how many."""
+    cdef skb_cell *spare = buffers.spare
+    cdef double *spare_weights = buffers.spare_weights
+    skb_radix_sort(&keys, &spare, &weights, &spare_weights, n)
+    buffers.values = spare
+    buffers.totals = keys
+    return skb_run_lengths(keys, weights, n, spare)
+
+
+cdef void _cuts_of_group(
+    const char *x,
+    Py_ssize_t row_stride,
+    Py_ssize_t column_stride,
+    bint is_float32,
+    Py_ssize_t n,
+    const double *weights,
+    const uint8_t *skip,
+    Py_ssize_t first,
+    Py_ssize_t last,
+    int max_bins,
+    sort_buffers_t *buffers,
+    double *cuts,                   # OUT (n_features, TABLE)
+    int32_t *n_cuts,                # OUT (n_features,)
+) noexcept nogil:
+    cdef Py_ssize_t kept[GROUP]
+    cdef Py_ssize_t block, start, size, feature, k, m
+    cdef double *column_weights
+    for k in range(last - first):
+        kept[k] = 0
+    for block in range((n + BLOCK - 1) // BLOCK):
+        start = block * BLOCK
+        size = min(BLOCK, n - start)
+        for k in range(last - first):
+            if not skip[first + k]:
+                kept[k] += skb_gather_keys(
+                    x + start * row_stride + (first + k) * column_stride, row_stride, is_float32, size,
+                    weights + start if weights != NULL else NULL, DBL_MAX, buffers.keys + k * n + kept[k],
+                    buffers.weights + k * n + kept[k] if weights != NULL else NULL,
+                )
+    for k in range(last - first):
+        feature = first + k
+        column_weights = buffers.weights + k * n if weights != NULL else NULL
+        m = _sorted_runs(buffers.keys + k * n, column_weights, kept[k], buffers)
+        n_cuts[feature] = skb_find_cuts(buffers.values, buffers.totals, m, max_bins, cuts + TABLE * feature)

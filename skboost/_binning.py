@@ -1,0 +1,196 @@
+"""Thresholds and categories of the columns of X, and the map from values to one-byte codes.
+
+Code 0 means missing (NaN) or a category never seen in training; codes 1, 2, ... are the value bins.
+"""
+
+import numpy as np
+
+from skboost._engine import binning
+
+TABLE_SIZE = 256
+LARGEST_MAX_BINS = 255
+
+
+def grid_weights(weights):
+    """Round weights to a power-of-two grid on which every sum of them is exact.
+
+    The grid is so fine that whole numbers stay as they are, up to sums of about 4e15, and that other weights keep at least
+    20 digits of their binary fraction for a million rows. A positive weight never becomes zero.
+
+    Parameters
+    ----------
+    weights : ndarray of shape (n_samples,)
+        Positive finite weights.
+
+    Returns
+    -------
+    ndarray of shape (n_samples,)
+        float64 weights whose sum, in any order and over any subset, has no rounding error.
+    """
+    weights = np.asarray(weights, dtype=np.float64)
+    if weights.size == 0:
+        return weights
+    # n * max bounds every sum and, unlike the sum itself, does not depend on the order of the rows.
+    exponent = np.frexp(weights.max())[1] + np.frexp(float(weights.size))[1]
+    unit = np.ldexp(1.0, max(int(exponent) - 53, -1022))
+    return np.maximum(np.rint(weights / unit), 1.0) * unit
+
+
+def _in_place(X):
+    """Return X as an array the kernels can read: float32 or float64, native and aligned; no copy where it is already."""
+    X = np.asarray(X)
+    if X.ndim != 2:
+        raise ValueError(f"X must have two dimensions, got {X.ndim}")
+    dtype = np.float32 if X.dtype == np.float32 else np.float64
+    return np.require(X, dtype=dtype, requirements="A")
+
+
+class BinMapper:
+    """Map the columns of a numeric matrix to codes of one byte.
+
+    Numeric columns: with at most `max_bins` distinct values there is a cut at the middle of every pair of neighbours. With
+    more, bins of nearly equal weight: a value that alone weighs more than an even share has a bin of its own, the other
+    bins are dealt to the runs of values between such values by weight. A value x gets code 1 + (number of cuts strictly
+    below x), so ``x <= cuts[i]`` is the same as ``code <= i + 1``. NaN gets code 0. Infinities are ordinary numbers at the
+    ends: they fall in the first and last bin, and count as the largest finite numbers when cuts are placed.
+
+    Categorical columns hold numbers that name categories. Known categories get the codes 1, 2, ... in the order of their
+    numbers, NaN and unknown ones 0. With more than `max_bins` categories, the `max_bins` - 1 heaviest (at equal weight
+    those of smaller number) keep a code of their own and all others seen in training share the code `max_bins`.
+
+    Neither the order of the rows nor the number of threads has an influence, and rows of a whole-number weight w count
+    exactly as w copies: all rows are used, and weights lie on a grid on which sums are exact.
+
+    Parameters
+    ----------
+    max_bins : int, default=255
+        Largest number of value bins of a column, from 2 to 255; the bin of missing values comes on top.
+
+    Attributes
+    ----------
+    cuts : ndarray of shape (n_features, 256)
+        Ascending cuts of the numeric columns, float64, padded with +inf.
+    n_bins : ndarray of shape (n_features,)
+        Largest code of the column plus one, int32: the bin of missing values is counted. A numeric column has at least 2.
+    is_categorical : ndarray of shape (n_features,)
+        1 for categorical columns, uint8.
+    level_offset : ndarray of shape (n_features + 1,)
+        Column f has the levels ``level_offset[f]:level_offset[f + 1]``, int64.
+    level_values : ndarray of shape (n_levels,)
+        Category numbers, ascending within a column, float64.
+    level_codes : ndarray of shape (n_levels,)
+        Code of each level, uint8.
+    """
+
+    def __init__(self, max_bins=255):
+        if not 2 <= max_bins <= LARGEST_MAX_BINS:
+            raise ValueError(f"max_bins must lie between 2 and {LARGEST_MAX_BINS}, got {max_bins}")
+        self.max_bins = max_bins
+
+    def fit(self, X, sample_weight=None, is_categorical=None, n_threads=1):
+        """Find the cuts of numeric columns and the levels of categorical ones.
+
+        Parameters
+        ----------
+        X : ndarray of shape (n_samples, n_features)
+            float32 or float64 with any strides; read in place.
+        sample_weight : ndarray of shape (n_samples,), default=None
+            Positive weights: rows of weight zero must have been dropped. None means 1 everywhere.
+        is_categorical : ndarray of shape (n_features,), default=None
+            True where the column holds category numbers. None: nowhere.
+        n_threads : int, default=1
+            Number of threads; no influence on the result.
+
+        Returns
+        -------
+        BinMapper
+            The mapper itself.
+        """
+        X = _in_place(X)
+        n_features = X.shape[1]
+        weights = None if sample_weight is None else grid_weights(sample_weight)
+        if is_categorical is None:
+            is_categorical = np.zeros(n_features)
+        self.is_categorical = np.ascontiguousarray(is_categorical, dtype=bool).astype(np.uint8)
+        self.cuts, n_cuts = binning.find_cuts(X, weights, self.is_categorical, self.max_bins, n_threads)
+        self.n_bins = n_cuts + np.int32(2)
+        self._fit_levels(X, weights)
+        return self
+
+    def _fit_levels(self, X, weights):
+        values, codes = [np.empty(0)], [np.empty(0, dtype=np.uint8)]
+        n_levels = np.zeros(self.n_features, dtype=np.int64)
+        for feature in np.flatnonzero(self.is_categorical):
+            levels, totals = binning.distinct_values(X[:, feature], weights)
+            values.append(levels)
+            codes.append(_level_codes(levels, totals, self.max_bins))
+            n_levels[feature] = len(levels)
+            self.n_bins[feature] = codes[-1].max(initial=0) + 1
+        self.level_offset = np.concatenate([[0], np.cumsum(n_levels)])
+        self.level_values = np.concatenate(values)
+        self.level_codes = np.concatenate(codes)
+
+    @property
+    def n_features(self):
+        """Number of columns seen in `fit`."""
+        return len(self.is_categorical)
+
+    @property
+    def tables(self):
+        """Arrays in the order in which the kernels take them."""
+        return self.cuts, self.n_bins, self.is_categorical, self.level_offset, self.level_values, self.level_codes
+
+    def transform(self, X, n_threads=1):
+        """Map X to codes, column by column and row by row.
+
+        Parameters
+        ----------
+        X : ndarray of shape (n_samples, n_features)
+            float32 or float64 with any strides; read in place.
+        n_threads : int, default=1
+            Number of threads; no influence on the result.
+
+        Returns
+        -------
+        codes_col : ndarray of shape (n_features, n_samples)
+            Codes, one contiguous column per feature.
+        codes_row : ndarray of shape (n_samples, n_features rounded up to a multiple of 8)
+            The same codes row by row, padded with zeros.
+        """
+        return binning.transform(_in_place(X), *self.tables, n_threads, True)
+
+    def transform_columns(self, X, n_threads=1):
+        """Map X to codes, column by column only.
+
+        Parameters
+        ----------
+        X : ndarray of shape (n_samples, n_features)
+            float32 or float64 with any strides; read in place.
+        n_threads : int, default=1
+            Number of threads; no influence on the result.
+
+        Returns
+        -------
+        ndarray of shape (n_features, n_samples)
+            Codes, one contiguous column per feature.
+        """
+        return binning.transform(_in_place(X), *self.tables, n_threads, False)[0]
+
+    def thresholds(self, feature):
+        """Return the cuts of a numeric column without the padding (empty for a categorical one)."""
+        return self.cuts[feature, : 0 if self.is_categorical[feature] else self.n_bins[feature] - 2]
+
+    def levels(self, feature):
+        """Return the category numbers of a column and their codes (both empty for a numeric one)."""
+        part = slice(*self.level_offset[feature : feature + 2])
+        return self.level_values[part], self.level_codes[part]
+
+
+def _level_codes(levels, totals, max_bins):
+    """Codes of ascending levels: all their own, or the heaviest their own and the rest the last one together."""
+    if len(levels) <= max_bins:
+        return np.arange(1, len(levels) + 1, dtype=np.uint8)
+    heaviest = np.sort(np.lexsort((levels, -totals))[: max_bins - 1])
+    codes = np.full(len(levels), max_bins, dtype=np.uint8)
+    codes[heaviest] = np.arange(1, max_bins, dtype=np.uint8)
+    return codes
