@@ -1,0 +1,280 @@
+"""Losses: domain of the target, optimal constant, link, and the calls of the compiled gradients.
+
+Inside the engine raw scores are arrays of shape (n_outputs, n_rows). On the way out, in ``inverse_link``, they have any
+leading axes and one trailing axis of length ``n_outputs``, left out when there is one output.
+
+All constants are weighted means from exact integer sums: they depend on no order of rows, and integer weights give the
+bits of repeated rows. A new loss is one class here with its kind in ``_engine/losses``, and one line in ``make_loss``.
+"""
+
+import copy
+import math
+
+import numpy as np
+from scipy.special import expit
+
+from skboost._engine import losses as engine
+
+# Beyond these raw scores the compiled losses stop in exp, and so do the links.
+LOG_MEAN_MAX = 30.0
+LOG_SD_MAX = 20.0
+# Share of a class without weight, as in LightGBM: its log stays finite.
+MIN_SHARE = 1e-15
+
+
+class Loss:
+    """Base of all losses: one output on the scale of the target.
+
+    Attributes
+    ----------
+    name : str
+        Value of the estimators' parameter ``loss``.
+    kind, n_outputs, params : int, int, tuple of float
+        What the engine knows of the loss.
+    link : str
+        How raw scores become predictions: "identity", "log", "logit" or "softmax".
+    prediction_scale : str
+        "target" or "probability": what ``inverse_link`` returns.
+    constant_hessian : bool
+        Whether the second derivative is 1 everywhere.
+    curvature : float or None
+        Bound of the second derivative; for "gaussian" the expected slope of the natural gradient, for "poisson", which
+        has no bound, the value at the base score once ``bind`` has seen it. Steps along the gradient are stable while
+        learning rate times curvature is below 2.
+    value_offset : float
+        What to add to ``mean_loss`` for the full negative log-likelihood in units of the target, 0 where constants that
+        depend on the target alone are left out.
+    """
+
+    name = ""
+    kind = -1
+    n_outputs = 1
+    params = ()
+    link = "identity"
+    prediction_scale = "target"
+    constant_hessian = False
+    curvature = 1.0
+    value_offset = 0.0
+
+    def __repr__(self):
+        return f"{type(self).__name__}()"
+
+    def check_target(self, y, sample_weight=None):
+        """Raise ValueError where the loss is not defined for the target."""
+
+    def bind(self, y, sample_weight=None):
+        """Return the loss adapted to the training target; only losses with data-dependent constants differ."""
+        return self
+
+    def to_internal(self, y):
+        """Return the target that the engine sees, float64 and contiguous."""
+        return np.ascontiguousarray(y, dtype=np.float64)
+
+    def base_score(self, y, sample_weight=None):
+        """Return the raw scores, of shape (n_outputs,), of the constant that minimises the loss of internal targets."""
+        return np.array([weighted_mean(y, sample_weight)])
+
+    def inverse_link(self, raw):
+        """Return predictions from raw scores."""
+        return np.asarray(raw, dtype=np.float64)
+
+    def gradients(self, y, score, base, *, hessian):
+        """Return (gradient, second derivative or None), float32 of shape (n_outputs, n_rows), for internal targets."""
+        return engine.gradients(self, y, score, base, hessian)
+
+    def mean_loss(self, y, score, base, sample_weight=None, n_threads=1):
+        """Return the weighted mean loss of internal targets; its bits depend on no order of rows."""
+        return engine.weighted_mean_loss(self, y, score, base, sample_weight, n_threads)
+
+
+class SquaredError(Loss):
+    """Half the squared error; predictions are means."""
+
+    name = "squared_error"
+    kind = 0
+    constant_hessian = True
+
+
+class Poisson(Loss):
+    """Poisson likelihood of counts or rates with a log link."""
+
+    name = "poisson"
+    kind = 1
+    link = "log"
+    curvature = None
+
+    def check_target(self, y, sample_weight=None):
+        y = np.asarray(y, dtype=np.float64)
+        if sample_weight is not None:
+            y = y[np.asarray(sample_weight) > 0]
+        if y.size == 0:
+            return
+        if y.min() < 0:
+            raise ValueError(f"loss='poisson' requires y >= 0 and sum(y) > 0; the smallest target is {y.min():g}.")
+        if y.max() == 0:
+            raise ValueError("loss='poisson' requires y >= 0 and sum(y) > 0; all targets are 0.")
+        if not math.exp(-LOG_MEAN_MAX) < y.mean() < math.exp(LOG_MEAN_MAX):
+            raise ValueError(f"loss='poisson' requires a mean of y between 1e-13 and 1e13, got {y.mean():g}.")
+
+    def bind(self, y, sample_weight=None):
+        bound = copy.copy(self)
+        bound.curvature = weighted_mean(y, sample_weight)
+        return bound
+
+    def base_score(self, y, sample_weight=None):
+        return np.array([math.log(weighted_mean(y, sample_weight))])
+
+    def inverse_link(self, raw):
+        return np.exp(np.clip(raw, -LOG_MEAN_MAX, LOG_MEAN_MAX))
+
+
+class BinaryLogLoss(Loss):
+    """Log loss of two classes; the raw score is the log-odds of class 1, predictions are both probabilities."""
+
+    name = "log_loss"
+    kind = 2
+    link = "logit"
+    prediction_scale = "probability"
+    curvature = 0.25
+
+    def base_score(self, y, sample_weight=None):
+        # Two logarithms rather than that of the odds: swapping the labels negates the base score exactly.
+        ones = weighted_mean(y, sample_weight)
+        zeros = weighted_mean(1.0 - np.asarray(y, dtype=np.float64), sample_weight)
+        return np.array([math.log(max(ones, MIN_SHARE)) - math.log(max(zeros, MIN_SHARE))])
+
+    def inverse_link(self, raw):
+        raw = np.asarray(raw, dtype=np.float64)
+        return np.stack([expit(-raw), expit(raw)], axis=-1)
+
+
+class MultinomialLogLoss(Loss):
+    """Log loss of three or more classes; one raw score per class, predictions are softmax probabilities.
+
+    The base score is centred: log shares of the classes less their mean.
+    """
+
+    name = "log_loss"
+    kind = 3
+    link = "softmax"
+    prediction_scale = "probability"
+    curvature = 0.5
+
+    def __init__(self, n_classes):
+        self.n_outputs = n_classes
+
+    def __repr__(self):
+        return f"{type(self).__name__}(n_classes={self.n_outputs})"
+
+    def base_score(self, y, sample_weight=None):
+        weight = class_weights(np.asarray(y), sample_weight, self.n_outputs)
+        log_share = np.log(np.maximum(weight / weight.sum(), MIN_SHARE))
+        return log_share - log_share.mean()
+
+    def inverse_link(self, raw):
+        raw = np.asarray(raw, dtype=np.float64)
+        p = np.exp(raw - raw.max(axis=-1, keepdims=True))
+        # Accumulation adds in class order whatever the memory layout; a plain sum does not.
+        p /= np.add.accumulate(p, axis=-1)[..., -1:]
+        return p
+
+
+class Gaussian(Loss):
+    """Negative log-likelihood of a normal distribution; the outputs are its mean and the log of its standard deviation.
+
+    Raw scores live on the standardised target (y - centre) / scale. The scale is a power of two just below the standard
+    deviation, so multiplying the target by a power of two multiplies the predictions by it, bit for bit. Predicted
+    standard deviations are clamped to 2e-9 and 5e8 times the scale, where the log standard deviation is -20 and 20.
+    """
+
+    name = "gaussian"
+    kind = 4
+    n_outputs = 2
+
+    def __init__(self, centre=0.0, scale=1.0):
+        self.centre = centre
+        self.scale = scale
+
+    def __repr__(self):
+        return f"{type(self).__name__}(centre={self.centre!r}, scale={self.scale!r})"
+
+    @property
+    def value_offset(self):
+        return math.log(self.scale) + 0.5 * math.log(2 * math.pi)
+
+    def bind(self, y, sample_weight=None):
+        centre, deviation = mean_and_deviation(y, sample_weight)
+        size = float(np.abs(y).max(initial=0.0))
+        if deviation <= 4 * np.finfo(np.float64).eps * size:
+            # A constant target up to rounding.
+            deviation = 2.0**-26 * (size or 1.0)
+        return Gaussian(centre, math.ldexp(1.0, math.frexp(deviation)[1] - 1))
+
+    def to_internal(self, y):
+        return (np.ascontiguousarray(y, dtype=np.float64) - self.centre) / self.scale
+
+    def base_score(self, y, sample_weight=None):
+        mean, deviation = mean_and_deviation(y, sample_weight)
+        return np.array([mean, math.log(deviation) if deviation > 2.0**-20 else 0.0])
+
+    def inverse_link(self, raw):
+        return self.mean_variance(raw)[0]
+
+    def mean_variance(self, raw):
+        """Return (mean, variance) of the predicted distributions in units of the target."""
+        raw = np.asarray(raw, dtype=np.float64)
+        deviation = np.exp(np.clip(raw[..., 1], -LOG_SD_MAX, LOG_SD_MAX)) * self.scale
+        return self.centre + self.scale * raw[..., 0], deviation * deviation
+
+
+def make_loss(name, n_classes=None):
+    """Return the loss of a name.
+
+    Parameters
+    ----------
+    name : {"squared_error", "gaussian", "poisson", "log_loss"}
+        Value of the estimators' parameter ``loss``.
+    n_classes : int, default=None
+        Number of classes, at least 2; for "log_loss" only.
+
+    Returns
+    -------
+    Loss
+    """
+    if name == "log_loss":
+        if n_classes is None or n_classes < 2:
+            raise ValueError(f"loss='log_loss' needs at least 2 classes, got {n_classes}.")
+        return BinaryLogLoss() if n_classes == 2 else MultinomialLogLoss(n_classes)
+    regression = {loss.name: loss for loss in (SquaredError, Gaussian, Poisson)}
+    if name not in regression:
+        raise ValueError(f"loss must be one of {[*regression, 'log_loss']}, got {name!r}.")
+    if n_classes is not None:
+        raise ValueError(f"loss={name!r} knows no classes.")
+    return regression[name]()
+
+
+def weighted_mean(values, sample_weight=None):
+    """Return the weighted mean from exact integer sums."""
+    values = np.ascontiguousarray(values, dtype=np.float64)
+    if sample_weight is not None:
+        sample_weight = np.ascontiguousarray(sample_weight, dtype=np.float64)
+    return engine.weighted_mean(values, sample_weight)
+
+
+def mean_and_deviation(y, sample_weight=None):
+    """Return the weighted mean and population standard deviation."""
+    y = np.asarray(y, dtype=np.float64)
+    mean = weighted_mean(y, sample_weight)
+    return mean, math.sqrt(weighted_mean(np.square(y - mean), sample_weight))
+
+
+def class_weights(y, sample_weight, n_classes):
+    """Return the total weight of every class, exact for integer weights and free of order for all."""
+    codes = y.astype(np.intp)
+    if sample_weight is None or len(codes) == 0:
+        return np.bincount(codes, minlength=n_classes).astype(np.float64)
+    # On a grid this coarse no sum of the rows needs more than 53 bits.
+    weight = np.asarray(sample_weight, dtype=np.float64)
+    bits = 53 - math.frexp(float(weight.max()) * len(weight))[1]
+    on_grid = np.rint(np.ldexp(weight, bits))
+    return np.ldexp(np.bincount(codes, weights=on_grid, minlength=n_classes), -bits)
