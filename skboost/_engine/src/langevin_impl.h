@@ -1,0 +1,135 @@
+/* Row loops around a tree: structure noise, magnitude sums, quantised packing. */
+
+static inline SKB_TARGET uint32_t SKB_FN(skb_mix)(uint32_t x)
+{
+    x ^= x >> 16;
+    x *= 0x21f0aaadu;
+    x ^= x >> 15;
+    x *= 0xd35a2d97u;
+    x ^= x >> 15;
+    return x;
+}
+
+/* Box-Muller in single precision from two 32-bit hashes; |z| <= 5.8. */
+static inline SKB_TARGET float SKB_FN(skb_gauss)(uint32_t a, uint32_t b)
+{
+    union { float f; uint32_t i; } u, m;
+    u.f = ((float)(int32_t)(a >> 8) + 0.5f) * 0x1.0p-24f;
+    int32_t e = (int32_t)((u.i + 0x004afb0du) >> 23) - 127;  /* mantissa in [0.7071, 1.4142) */
+    m.i = u.i - ((uint32_t)e << 23);
+    float t = m.f - 1.0f, z = t * t;
+    float p = 7.0376836292e-2f;
+    p = p * t - 1.1514610310e-1f;
+    p = p * t + 1.1676998740e-1f;
+    p = p * t - 1.2420140846e-1f;
+    p = p * t + 1.4249322787e-1f;
+    p = p * t - 1.6668057665e-1f;
+    p = p * t + 2.0000714765e-1f;
+    p = p * t - 2.4999993993e-1f;
+    p = p * t + 3.3333331174e-1f;
+    float log_u = (float)e * 0.69314718f + (t + z * (t * p - 0.5f));
+    float v = (float)(int32_t)(b >> 8) * 0x1.0p-24f - 0.5f;
+    float s = (v < 0.0f ? -v : v) - 0.25f;
+    float x = 6.2831853f * s, w = x * x;
+    float q = -2.3889859e-8f;
+    q = q * w + 2.7525562e-6f;
+    q = q * w - 1.9840874e-4f;
+    q = q * w + 8.3333310e-3f;
+    q = q * w - 1.6666667e-1f;
+    float r2 = -2.0f * log_u;
+    return sqrtf(r2 > 0.0f ? r2 : 0.0f) * (x + x * w * q);
+}
+
+static SKB_TARGET void SKB_FN(skb_add_noise)(const float *restrict grad, const float *restrict metric,
+                                             const uint32_t *restrict h0, const uint32_t *restrict h1,
+                                             const float *restrict inv_root_weight, float sigma, uint32_t k0,
+                                             uint32_t k1, int n, float *restrict out)
+{
+    if (metric) {
+        for (int i = 0; i < n; i++) {
+            float z = SKB_FN(skb_gauss)(SKB_FN(skb_mix)(h0[i] + k0), SKB_FN(skb_mix)(h1[i] ^ k1));
+            out[i] = grad[i] + sigma * (z * inv_root_weight[i] * sqrtf(metric[i]));
+        }
+    } else {
+        for (int i = 0; i < n; i++) {
+            float z = SKB_FN(skb_gauss)(SKB_FN(skb_mix)(h0[i] + k0), SKB_FN(skb_mix)(h1[i] ^ k1));
+            out[i] = grad[i] + sigma * (z * inv_root_weight[i]);
+        }
+    }
+}
+
+static SKB_TARGET void SKB_FN(skb_normals)(const uint32_t *restrict h0, const uint32_t *restrict h1, uint32_t k0,
+                                           uint32_t k1, int n, float *restrict out)
+{
+    for (int i = 0; i < n; i++)
+        out[i] = SKB_FN(skb_gauss)(SKB_FN(skb_mix)(h0[i] + k0), SKB_FN(skb_mix)(h1[i] ^ k1));
+}
+
+static SKB_TARGET void SKB_FN(skb_scale_floats)(float *restrict a, float factor, int n)
+{
+    for (int i = 0; i < n; i++)
+        a[i] *= factor;
+}
+
+static SKB_TARGET void SKB_FN(skb_scale_doubles)(double *restrict a, double factor, int n)
+{
+    for (int i = 0; i < n; i++)
+        a[i] *= factor;
+}
+
+static SKB_TARGET float SKB_FN(skb_max_abs)(const float *a, int n)
+{
+    float m = 0.0f;
+    for (int i = 0; i < n; i++) {
+        float v = a[i] < 0.0f ? -a[i] : a[i];
+        m = v > m ? v : m;
+    }
+    return m;
+}
+
+/* Sum of weight * rint(|a| * scale) as an exact integer; |a| * scale <= 2^30. */
+static SKB_TARGET int64_t SKB_FN(skb_sum_abs)(const float *restrict a, const uint32_t *restrict weight, float scale,
+                                              int n)
+{
+    int64_t s = 0;
+    if (weight) {
+        for (int i = 0; i < n; i++) {
+            float v = a[i] < 0.0f ? -a[i] : a[i];
+            s += (int64_t)(int32_t)rintf(v * scale) * (int64_t)weight[i];
+        }
+    } else {
+        for (int i = 0; i < n; i++) {
+            float v = a[i] < 0.0f ? -a[i] : a[i];
+            s += (int32_t)rintf(v * scale);
+        }
+    }
+    return s;
+}
+
+/* q = rint(a * scale), times the weight: after rounding for integer weights, before it for fractional ones. */
+static SKB_TARGET void SKB_FN(skb_quantise)(const float *restrict a, const uint32_t *restrict weight, int integer,
+                                            float scale, int n, int32_t *restrict out)
+{
+    if (!weight) {
+        for (int i = 0; i < n; i++)
+            out[i] = (int32_t)rintf(a[i] * scale);
+    } else if (integer) {
+        for (int i = 0; i < n; i++)
+            out[i] = (int32_t)rintf(a[i] * scale) * (int32_t)weight[i];
+    } else {
+        for (int i = 0; i < n; i++)
+            out[i] = (int32_t)rint((double)a[i] * (double)scale * (double)(int32_t)weight[i]);
+    }
+}
+
+static SKB_TARGET void SKB_FN(skb_pack_words)(const int32_t *restrict hi, const int32_t *restrict lo, int words, int n,
+                                              int64_t *restrict out)
+{
+    if (words == 1) {
+        for (int i = 0; i < n; i++)
+            out[i] = (int64_t)((uint64_t)(int64_t)hi[i] << 32) + lo[i];
+    } else {
+        for (int i = 0; i < n; i++)
+            out[(size_t)i * words] = (int64_t)((uint64_t)(int64_t)hi[i] << 32) + lo[i];
+    }
+}

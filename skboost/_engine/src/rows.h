@@ -1,0 +1,52 @@
+/* Loops over the rows of one leaf: exact fixed-point sums of the noise-free gradients, and the score update. */
+#ifndef SKB_ROWS_H
+#define SKB_ROWS_H
+
+#include <math.h>
+#include <stddef.h>
+#include <stdint.h>
+
+/* Sum of rint(value * scale) * weight. weight is a double in grid units (an integer when weights are integers). */
+static int64_t skb_leaf_sum(const uint32_t *idx, size_t m, const float *value, float scale, const double *weight,
+                            double weight_scale)
+{
+    int64_t s = 0;
+    if (!weight) {
+        for (size_t i = 0; i < m; i++)
+            s += (int32_t)rintf(value[idx[i]] * scale);
+    } else {
+        for (size_t i = 0; i < m; i++)
+            s += (int64_t)rint(rintf(value[idx[i]] * scale) * (weight[idx[i]] * weight_scale));
+    }
+    return s;
+}
+
+static int64_t skb_weight_sum(const uint32_t *idx, size_t m, const double *weight, double scale)
+{
+    int64_t s = 0;
+    for (size_t i = 0; i < m; i++)
+        s += (int64_t)rint(weight[idx[i]] * scale);
+    return s;
+}
+
+static uint64_t skb_count_sum(const uint32_t *idx, size_t m, const uint32_t *weight)
+{
+    uint64_t s = 0;
+    for (size_t i = 0; i < m; i++)
+        s += weight[idx[i]];
+    return s;
+}
+
+static void skb_add_value(const uint32_t *idx, size_t m, double value, double *score)
+{
+    for (size_t i = 0; i < m; i++)
+        score[idx[i]] += value;
+}
+
+static void skb_identity(uint32_t *idx, size_t r0, size_t r1)
+{
+    for (size_t r = r0; r < r1; r++)
+        idx[r] = (uint32_t)r;
+}
+
+#endif

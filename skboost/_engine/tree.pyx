@@ -1,0 +1,643 @@
+"""Serial decisions of a growing tree: node table, histogram slots, which nodes to split next.
+
+Every function here runs on one thread while the others wait at a barrier.
+"""
+
+from libc.stdint cimport int32_t, int64_t, uint8_t, uint32_t, uint64_t
+from libc.stdlib cimport calloc, free, malloc, realloc
+from libc.string cimport memcpy, memset
+
+from skboost._engine.split cimport (
+    SKB_INVALID,
+    SKB_TIE,
+    skb_best_t,
+    skb_category_fill,
+    skb_category_order,
+    skb_category_set,
+    skb_heavy_enough,
+    skb_left_sums,
+    skb_node_value,
+    skb_score,
+)
+from skboost._engine.types cimport (
+    POLICY_DEPTHWISE,
+    POLICY_LOSSGUIDE,
+    POLICY_SYMMETRIC,
+    candidates_t,
+    item_t,
+    level_t,
+    node_t,
+    tree_t,
+)
+
+cdef extern from "hist.h" nogil:
+    int32_t skb_lo(int64_t v)
+
+cdef extern from "math.h" nogil:
+    const double HUGE_VAL
+
+cdef enum:
+    SMALL_NODE = 3000      # rows per thread below which threads share a node by features
+
+
+# ---------------------------------------------------------------- memory
+
+cdef void *grown(void *old, size_t count, size_t size, tree_t *s) noexcept nogil:
+    cdef void *new = realloc(old, count * size)
+    if new == NULL:
+        s.failed = 1
+        return old
+    return new
+
+
+cdef void reserve_nodes(tree_t *s, int count) noexcept nogil:
+    cdef int words = s.scan.n_words
+    cdef int n = s.node_capacity
+    if count <= n:
+        return
+    n = 2 * count + 64
+    s.nodes = <node_t *>grown(s.nodes, n, sizeof(node_t), s)
+    s.totals = <int64_t *>grown(s.totals, <size_t>n * words, sizeof(int64_t), s)
+    s.left_totals = <int64_t *>grown(s.left_totals, <size_t>n * words, sizeof(int64_t), s)
+    s.seg_start = <size_t *>grown(s.seg_start, <size_t>n * s.n_threads, sizeof(size_t), s)
+    s.seg_size = <size_t *>grown(s.seg_size, <size_t>n * s.n_threads, sizeof(size_t), s)
+    if s.n_groups:
+        s.node_groups = <uint8_t *>grown(s.node_groups, <size_t>n * s.n_groups, 1, s)
+    if not s.failed:
+        s.node_capacity = n
+
+
+cdef void reserve_lists(tree_t *s, int count) noexcept nogil:
+    """Room for `count` entries in every work list."""
+    cdef int n
+    if count <= s.list_capacity:
+        return
+    n = 2 * count + 64
+    s.batch = <int *>grown(s.batch, n, sizeof(int), s)
+    s.items = <item_t *>grown(s.items, n, sizeof(item_t), s)
+    s.scans = <int *>grown(s.scans, n, sizeof(int), s)
+    s.recount = <int *>grown(s.recount, n, sizeof(int), s)
+    s.current = <int *>grown(s.current, n, sizeof(int), s)
+    s.waiting = <int *>grown(s.waiting, n, sizeof(int), s)
+    s.left_rows = <size_t *>grown(s.left_rows, <size_t>n * s.n_threads, sizeof(size_t), s)
+    s.left_weight = <uint64_t *>grown(s.left_weight, <size_t>n * s.n_threads, sizeof(uint64_t), s)
+    if not s.failed:
+        s.list_capacity = n
+
+
+cdef void reserve_private(tree_t *s, int count) noexcept nogil:
+    cdef int i
+    cdef int n = count * (s.n_threads - 1)
+    if n <= s.private_capacity:
+        return
+    s.private_slots = <int64_t **>grown(s.private_slots, n, sizeof(int64_t *), s)
+    if s.failed:
+        return
+    for i in range(s.private_capacity, n):
+        s.private_slots[i] = <int64_t *>malloc(s.slot_words * sizeof(int64_t))
+        if s.private_slots[i] == NULL:
+            s.failed = 1
+            return
+        s.private_capacity = i + 1
+
+
+cdef int64_t *take_slot(tree_t *s) noexcept nogil:
+    cdef int64_t *slot
+    if s.n_free:
+        s.n_free -= 1
+        return s.free_slots[s.n_free]
+    if s.n_slots == s.slot_capacity:
+        s.slots = <int64_t **>grown(s.slots, 2 * s.slot_capacity + 16, sizeof(int64_t *), s)
+        s.free_slots = <int64_t **>grown(s.free_slots, 2 * s.slot_capacity + 16, sizeof(int64_t *), s)
+        if s.failed:
+            return NULL
+        s.slot_capacity = 2 * s.slot_capacity + 16
+    slot = <int64_t *>malloc(s.slot_words * sizeof(int64_t))
+    if slot == NULL:
+        s.failed = 1
+        return NULL
+    s.slots[s.n_slots] = slot
+    s.n_slots += 1
+    return slot
+
+
+cdef void give_slot(tree_t *s, int node) noexcept nogil:
+    if s.nodes[node].hist != NULL:
+        s.free_slots[s.n_free] = s.nodes[node].hist
+        s.n_free += 1
+        s.nodes[node].hist = NULL
+
+
+cdef int tree_reserve(tree_t *s) noexcept nogil:
+    """Allocate what does not depend on the tree; return 0, or -1 when memory ran out."""
+    reserve_nodes(s, 64)
+    reserve_lists(s, 2 * s.batch_limit)
+    s.count_scratch = NULL
+    if not s.scan.direct:
+        s.count_scratch = <uint32_t *>malloc(s.n_threads * s.n_features * s.stride * sizeof(uint32_t))
+        s.failed |= s.count_scratch == NULL
+    if s.policy == POLICY_SYMMETRIC:
+        s.level_scores = <candidates_t *>malloc(s.n_features * sizeof(candidates_t))
+        s.orders = <uint8_t *>malloc(<size_t>s.n_features * 256)
+        s.n_order = <int *>calloc(s.n_features, sizeof(int))
+        s.has_missing = <uint8_t *>calloc(s.n_features, 1)
+        s.levels = <level_t *>malloc((s.max_depth + 1) * sizeof(level_t))
+        s.best = <skb_best_t *>malloc(s.n_features * sizeof(skb_best_t))
+        s.failed |= (s.level_scores == NULL or s.orders == NULL or s.n_order == NULL or s.has_missing == NULL
+                     or s.levels == NULL)
+    else:
+        s.best = <skb_best_t *>malloc(<size_t>2 * s.batch_limit * s.n_features * sizeof(skb_best_t))
+    s.failed |= s.best == NULL
+    return -1 if s.failed else 0
+
+
+cdef void tree_release(tree_t *s) noexcept nogil:
+    cdef int i
+    for i in range(s.n_slots):
+        free(s.slots[i])
+    for i in range(s.private_capacity):
+        free(s.private_slots[i])
+    free(s.slots)
+    free(s.free_slots)
+    free(s.private_slots)
+    free(s.nodes)
+    free(s.totals)
+    free(s.left_totals)
+    free(s.seg_start)
+    free(s.seg_size)
+    free(s.node_groups)
+    free(s.batch)
+    free(s.items)
+    free(s.scans)
+    free(s.recount)
+    free(s.current)
+    free(s.waiting)
+    free(s.left_rows)
+    free(s.left_weight)
+    free(s.count_scratch)
+    free(s.level_scores)
+    free(s.orders)
+    free(s.n_order)
+    free(s.has_missing)
+    free(s.levels)
+    free(s.best)
+
+
+# ---------------------------------------------------------------- nodes
+
+cdef bint feature_allowed(const tree_t *s, int node, int feature) noexcept nogil:
+    """True when some interaction group that holds all features above this node also holds `feature`."""
+    cdef int group
+    if s.n_groups == 0:
+        return True
+    for group in range(s.n_groups):
+        if s.node_groups[<size_t>node * s.n_groups + group] and s.groups[<size_t>group * s.n_features + feature]:
+            return True
+    return False
+
+
+cdef void restrict_groups(tree_t *s, int parent, int child, int feature) noexcept nogil:
+    cdef int group
+    cdef uint8_t *source = s.node_groups + <size_t>parent * s.n_groups
+    for group in range(s.n_groups):
+        s.node_groups[<size_t>child * s.n_groups + group] = (
+            source[group] and s.groups[<size_t>group * s.n_features + feature])
+
+
+cdef void clear_node(tree_t *s, int node, int depth) noexcept nogil:
+    cdef node_t *p = &s.nodes[node]
+    memset(p, 0, sizeof(node_t))
+    p.left = p.right = p.level = p.feature = -1
+    p.depth = depth
+    p.bounds[0] = -HUGE_VAL
+    p.bounds[1] = HUGE_VAL
+
+
+cdef void start_root(tree_t *s) noexcept nogil:
+    """Plan the root's histogram; its totals, weight and segments are already set."""
+    cdef node_t *root = &s.nodes[0]
+    s.n_leaves = 1
+    s.n_batch = s.n_waiting = s.n_current = s.current_pos = s.n_levels = s.n_recount = 0
+    s.n_items = s.n_scans = s.any_by_rows = 0
+    root.score = skb_score(&s.scan, s.totals, root.bounds[0], root.bounds[1])
+    if s.max_depth == 0 or s.max_leaves < 2 or root.weight < 2 * s.min_weight or s.n_listed == 0:
+        return
+    root.hist = take_slot(s)
+    reserve_private(s, 1)
+    s.items[0].node = 0
+    s.items[0].sibling = -1
+    s.items[0].by_rows = 1
+    s.scans[0] = 0
+    s.any_by_rows = s.n_items = s.n_scans = 1
+
+
+cdef void create_children(tree_t *s, int node) noexcept nogil:
+    """Append the two children of a node whose split is chosen, with totals, scores and bounds."""
+    cdef int words = s.scan.n_words
+    cdef int left = s.n_nodes
+    cdef int right = left + 1
+    cdef int w
+    cdef double vl, vr
+    cdef node_t *p
+    reserve_nodes(s, right + 1)
+    if s.failed:
+        return
+    p = &s.nodes[node]
+    clear_node(s, left, p.depth + 1)
+    clear_node(s, right, p.depth + 1)
+    p.left = left
+    p.right = right
+    s.n_nodes = right + 1
+    for w in range(words):
+        s.totals[<size_t>left * words + w] = s.left_totals[<size_t>node * words + w]
+        s.totals[<size_t>right * words + w] = s.totals[<size_t>node * words + w] - s.totals[<size_t>left * words + w]
+    for w in range(2):
+        s.nodes[left].bounds[w] = s.nodes[right].bounds[w] = p.bounds[w]
+    if s.scan.bounded and s.monotone[p.feature]:
+        vl = skb_node_value(&s.scan, s.totals + left, p.bounds[0], p.bounds[1])
+        vr = skb_node_value(&s.scan, s.totals + right, p.bounds[0], p.bounds[1])
+        w = s.monotone[p.feature] > 0
+        s.nodes[left].bounds[w] = s.nodes[right].bounds[1 - w] = 0.5 * (vl + vr)
+    if s.n_groups:
+        restrict_groups(s, node, left, p.feature)
+        restrict_groups(s, node, right, p.feature)
+
+
+cdef void score_node(tree_t *s, int node) noexcept nogil:
+    cdef node_t *p = &s.nodes[node]
+    p.score = skb_score(&s.scan, s.totals + <size_t>node * s.scan.n_words, p.bounds[0], p.bounds[1])
+
+
+# ---------------------------------------------------------------- after the partition
+
+cdef bint splittable(const tree_t *s, int node) noexcept nogil:
+    cdef const node_t *p = &s.nodes[node]
+    return p.n_rows > 1 and p.weight >= 2 * s.min_weight and p.depth < s.max_depth
+
+
+cdef void measure_children(tree_t *s, int position, int node) noexcept nogil:
+    """Row counts and leaf-minimum weights of the two children."""
+    cdef node_t *p = &s.nodes[node]
+    cdef node_t *left = &s.nodes[p.left]
+    cdef node_t *right = &s.nodes[p.right]
+    cdef size_t rows = 0
+    cdef uint64_t weight = 0
+    cdef int t
+    for t in range(s.n_threads):
+        rows += s.left_rows[<size_t>position * s.n_threads + t]
+        weight += s.left_weight[<size_t>position * s.n_threads + t]
+    left.n_rows = rows
+    right.n_rows = p.n_rows - rows
+    if s.scan.direct:
+        weight = <uint64_t>skb_lo(s.totals[<size_t>p.left * s.scan.n_words])
+    elif s.count_weight == NULL:
+        weight = rows
+    left.weight = weight
+    right.weight = p.weight - weight
+
+
+cdef void plan_item(tree_t *s, int node, int sibling) noexcept nogil:
+    cdef item_t *item = &s.items[s.n_items]
+    item.node = node
+    item.sibling = sibling
+    item.by_rows = s.n_threads > 1 and s.nodes[node].n_rows > <size_t>SMALL_NODE * s.n_threads
+    s.any_by_rows |= item.by_rows
+    s.n_items += 1
+
+
+cdef void plan_pair(tree_t *s, int node) noexcept nogil:
+    """Decide which histograms of two new children to build."""
+    cdef node_t *p = &s.nodes[node]
+    cdef int small = p.left
+    cdef int large = p.right
+    cdef bint small_wanted, large_wanted
+    if s.nodes[small].n_rows > s.nodes[large].n_rows:
+        small, large = large, small
+    small_wanted = splittable(s, small)
+    large_wanted = splittable(s, large)
+    if p.hist != NULL and large_wanted:
+        s.nodes[small].hist = take_slot(s)
+        s.nodes[large].hist = p.hist
+        p.hist = NULL
+        plan_item(s, small, large)
+    else:
+        give_slot(s, node)
+        if small_wanted:
+            s.nodes[small].hist = take_slot(s)
+            plan_item(s, small, -1)
+        if large_wanted:
+            s.nodes[large].hist = take_slot(s)
+            plan_item(s, large, -1)
+    if small_wanted:
+        s.scans[s.n_scans] = small
+        s.n_scans += 1
+        score_node(s, small)
+    if large_wanted:
+        s.scans[s.n_scans] = large
+        s.n_scans += 1
+        score_node(s, large)
+
+
+cdef void take_back(tree_t *s, int node) noexcept nogil:
+    """Undo the split of a node of a symmetric tree: its rows stay together in this level."""
+    cdef node_t *p = &s.nodes[node]
+    s.nodes[p.left].dead = s.nodes[p.right].dead = 1
+    p.left = p.right = p.level = -1
+    s.n_leaves -= 1
+
+
+cdef void plan_children(tree_t *s) noexcept nogil:
+    """After the partition of the batch: measure the children, plan histograms and scans."""
+    cdef int i, node
+    cdef node_t *p
+    s.n_items = s.n_scans = s.any_by_rows = 0
+    if s.policy == POLICY_SYMMETRIC:
+        reserve_lists(s, 2 * (s.n_batch + s.n_current) + 2)
+    if s.failed:
+        return
+    for i in range(s.n_batch):
+        node = s.batch[i]
+        measure_children(s, i, node)
+        p = &s.nodes[node]
+        if s.nodes[p.left].weight < s.min_weight or s.nodes[p.right].weight < s.min_weight:
+            if s.policy == POLICY_SYMMETRIC:
+                take_back(s, node)
+                continue
+        if not p.categorical and p.missing_right > 1:     # no missing rows here: they will follow the heavier child
+            p.missing_right = s.nodes[p.right].n_rows > s.nodes[p.left].n_rows
+    if s.policy == POLICY_SYMMETRIC:
+        plan_level(s)
+    elif s.n_leaves < s.max_leaves or s.current_pos < s.n_current or s.n_waiting:
+        for i in range(s.n_batch):
+            plan_pair(s, s.batch[i])
+    reserve_private(s, s.n_items)
+
+
+cdef void plan_level(tree_t *s) noexcept nogil:
+    """Symmetric: the next level scans the new children and the nodes that this level left whole."""
+    cdef int i, node
+    if s.n_levels >= s.max_depth or s.n_leaves >= s.max_leaves:
+        return
+    for i in range(s.n_current):
+        node = s.current[i]
+        if s.nodes[node].left >= 0:
+            plan_pair(s, node)
+        else:
+            s.scans[s.n_scans] = node
+            s.n_scans += 1
+
+
+# ---------------------------------------------------------------- after the scan
+
+cdef int best_feature(tree_t *s, const skb_best_t *best) noexcept nogil:
+    """Return the first feature whose best score is within a tie of the largest, or -1."""
+    cdef double top = SKB_INVALID
+    cdef double enough
+    cdef int j
+    for j in range(s.n_listed):
+        if best[s.features[j]].score > top:
+            top = best[s.features[j]].score
+    if top <= SKB_INVALID:
+        return -1
+    enough = top - SKB_TIE * (top if top > 0 else -top)
+    for j in range(s.n_listed):
+        if best[s.features[j]].score >= enough:
+            return s.features[j]
+    return -1
+
+
+cdef void set_split(tree_t *s, int node, int feature, const skb_best_t *best) noexcept nogil:
+    """Record the winning test of a node and the sums of its left child."""
+    cdef node_t *p = &s.nodes[node]
+    cdef int words = s.scan.n_words
+    cdef int n_bins = s.n_bins[feature]
+    cdef const int64_t *hist = p.hist + <size_t>feature * s.stride * words
+    cdef int64_t *left = s.left_totals + <size_t>node * words
+    cdef uint8_t order[256]
+    cdef bint missing = False
+    cdef int w
+    p.feature = feature
+    p.bin = best.bin
+    p.categorical = s.is_categorical[feature]
+    p.missing_right = best.missing_right
+    if p.categorical:
+        skb_category_order(&s.scan, hist, n_bins, order)
+        skb_category_set(order, n_bins, best.bin, p.left_set)
+        skb_left_sums(hist, n_bins, words, 0, 0, p.left_set, left)
+        skb_category_fill(hist, n_bins, words, 2 * skb_lo(left[0]) > skb_lo(s.totals[<size_t>node * words]),
+                          p.left_set)
+        return
+    skb_left_sums(hist, n_bins, words, p.bin, p.missing_right, NULL, left)
+    for w in range(words):
+        missing |= hist[w] != 0
+    if not missing:
+        p.missing_right = 2
+
+
+cdef void settle_node(tree_t *s, int position, int node, bint counted) noexcept nogil:
+    """Reduce the bests of one scanned node over features; ask for a weight histogram where the winner is not proven."""
+    cdef skb_best_t *best = s.best + <size_t>position * s.n_features
+    cdef node_t *p = &s.nodes[node]
+    cdef int feature = best_feature(s, best)
+    cdef double gain
+    p.gain = 0.0
+    if feature >= 0:
+        if not counted and not best[feature].certain:
+            s.recount[s.n_recount] = position
+            s.n_recount += 1
+            return
+        gain = best[feature].score - p.score
+        if gain > SKB_TIE * (best[feature].score if best[feature].score > 0 else -best[feature].score):
+            p.gain = gain
+            set_split(s, node, feature, &best[feature])
+    if p.gain <= 0.0:
+        give_slot(s, node)
+        return
+    if s.n_slots - s.n_free > s.slots_kept:
+        give_slot(s, node)
+    s.waiting[s.n_waiting] = node
+    s.n_waiting += 1
+
+
+cdef void release_unscanned(tree_t *s) noexcept nogil:
+    """Free the slots of small children that were built only for the subtraction."""
+    cdef int i, node
+    for i in range(s.n_items):
+        node = s.items[i].node
+        if s.items[i].sibling >= 0 and not splittable(s, node):
+            give_slot(s, node)
+
+
+cdef void decide(tree_t *s) noexcept nogil:
+    """After a scan: settle the scanned nodes and choose the next batch."""
+    cdef int i
+    s.n_batch = s.n_recount = 0
+    if s.failed:
+        return
+    if s.policy == POLICY_SYMMETRIC:
+        release_unscanned(s)
+        decide_level(s)
+        return
+    reserve_lists(s, s.n_waiting + s.n_scans + 1)
+    if s.failed:
+        return
+    release_unscanned(s)
+    for i in range(s.n_scans):
+        settle_node(s, i, s.scans[i], s.scan.direct)
+    if s.n_recount == 0:
+        choose_batch(s)
+
+
+cdef void decide_recounted(tree_t *s) noexcept nogil:
+    """After the weight histograms of the unproven nodes."""
+    cdef int i
+    for i in range(s.n_recount):
+        settle_node(s, s.recount[i], s.scans[s.recount[i]], True)
+    s.n_recount = 0
+    choose_batch(s)
+
+
+cdef void open_node(tree_t *s, int node) noexcept nogil:
+    s.batch[s.n_batch] = node
+    s.n_batch += 1
+    s.n_leaves += 1
+    create_children(s, node)
+
+
+cdef void choose_batch(tree_t *s) noexcept nogil:
+    cdef int i
+    cdef int best = -1
+    cdef int *swap
+    s.n_batch = 0
+    if s.policy == POLICY_LOSSGUIDE:
+        if s.n_leaves >= s.max_leaves:
+            return
+        for i in range(s.n_waiting):
+            if best < 0 or s.nodes[s.waiting[i]].gain > s.nodes[s.waiting[best]].gain or (
+                    s.nodes[s.waiting[i]].gain == s.nodes[s.waiting[best]].gain and s.waiting[i] < s.waiting[best]):
+                best = i
+        if best >= 0:
+            i = s.waiting[best]
+            s.n_waiting -= 1
+            s.waiting[best] = s.waiting[s.n_waiting]
+            open_node(s, i)
+        return
+    if s.current_pos == s.n_current:
+        swap = s.current
+        s.current = s.waiting
+        s.waiting = swap
+        s.n_current = s.n_waiting
+        s.n_waiting = s.current_pos = 0
+        keep_best(s, s.max_leaves - s.n_leaves)
+    while s.current_pos < s.n_current and s.n_batch < s.batch_limit and not s.failed:
+        open_node(s, s.current[s.current_pos])
+        s.current_pos += 1
+
+
+cdef void keep_best(tree_t *s, int budget) noexcept nogil:
+    """Depthwise with few leaves left: keep the `budget` nodes of the level with the largest gains, in node order."""
+    cdef int i, worst
+    while s.n_current > budget:
+        worst = 0
+        for i in range(1, s.n_current):
+            if s.nodes[s.current[i]].gain <= s.nodes[s.current[worst]].gain:
+                worst = i
+        give_slot(s, s.current[worst])
+        s.n_current -= 1
+        for i in range(worst, s.n_current):
+            s.current[i] = s.current[i + 1]
+
+
+# ---------------------------------------------------------------- symmetric levels
+
+cdef void describe_level(tree_t *s, level_t *level, int feature) noexcept nogil:
+    cdef skb_best_t *best = &s.best[feature]
+    level.feature = feature
+    level.categorical = s.is_categorical[feature]
+    level.missing_right = best.missing_right
+    level.bin = best.bin if level.categorical else best.bin + 1
+    memset(level.left_set, 0, 32)
+    if level.categorical:
+        skb_category_set(s.orders + <size_t>feature * 256, s.n_bins[feature], best.bin, level.left_set)
+
+
+cdef bint level_splits(tree_t *s, const level_t *level, int node) noexcept nogil:
+    """Apply the level's test to one node; False when a child would be too light or break a monotone constraint."""
+    cdef node_t *p = &s.nodes[node]
+    cdef int words = s.scan.n_words
+    cdef const int64_t *hist = p.hist + <size_t>level.feature * s.stride * words
+    cdef const int64_t *total = s.totals + <size_t>node * words
+    cdef int64_t *left = s.left_totals + <size_t>node * words
+    cdef int64_t right
+    cdef double vl, vr
+    skb_left_sums(hist, s.n_bins[level.feature], words, level.bin, level.missing_right,
+                  level.left_set if level.categorical else NULL, left)
+    if not skb_heavy_enough(&s.scan, left[0], total[0] - left[0], NULL):
+        return False
+    if s.scan.bounded and s.monotone[level.feature]:
+        right = total[0] - left[0]
+        vl = skb_node_value(&s.scan, left, p.bounds[0], p.bounds[1])
+        vr = skb_node_value(&s.scan, &right, p.bounds[0], p.bounds[1])
+        if (vl > vr) if s.monotone[level.feature] > 0 else (vl < vr):
+            return False
+    p.feature = level.feature
+    p.bin = level.bin
+    p.missing_right = level.missing_right
+    p.categorical = level.categorical
+    p.level = s.n_levels
+    memcpy(p.left_set, level.left_set, 32)
+    return True
+
+
+cdef void fill_level(tree_t *s, level_t *level) noexcept nogil:
+    """Where no row of the level decides (missing bin or category without rows), follow the heavier side."""
+    cdef int64_t left = 0
+    cdef int64_t total = 0
+    cdef int words = s.scan.n_words
+    cdef int i, node
+    for i in range(s.n_batch):
+        node = s.batch[i]
+        left += skb_lo(s.left_totals[<size_t>node * words])
+        total += skb_lo(s.totals[<size_t>node * words])
+    if not level.categorical:
+        if not s.has_missing[level.feature]:
+            level.missing_right = 2 * left <= total
+        return
+    if 2 * left > total:
+        for i in range(256):
+            node = 0
+            for words in range(s.n_order[level.feature]):
+                node |= s.orders[<size_t>level.feature * 256 + words] == i
+            if not node:
+                level.left_set[i >> 3] |= <uint8_t>(1 << (i & 7))
+
+
+cdef void decide_level(tree_t *s) noexcept nogil:
+    """Choose the test of the next level and the nodes it splits."""
+    cdef level_t *level = &s.levels[s.n_levels]
+    cdef int feature, i
+    cdef int *swap
+    swap = s.current
+    s.current = s.scans
+    s.scans = swap
+    s.n_current = s.n_scans
+    s.n_scans = 0
+    if s.n_current == 0:
+        return
+    feature = best_feature(s, s.best)
+    if feature < 0 or s.best[feature].score <= 0.0:
+        return
+    describe_level(s, level, feature)
+    level.gain = s.best[feature].score
+    for i in range(s.n_current):
+        if s.n_leaves < s.max_leaves and level_splits(s, level, s.current[i]) and not s.failed:
+            open_node(s, s.current[i])
+    if s.n_batch == 0:
+        return
+    fill_level(s, level)
+    for i in range(s.n_batch):
+        s.nodes[s.batch[i]].missing_right = level.missing_right
+        memcpy(s.nodes[s.batch[i]].left_set, level.left_set, 32)
+    if s.n_groups:
+        restrict_groups(s, 0, 0, feature)
+    s.n_levels += 1

@@ -1,0 +1,126 @@
+# Structs shared by the modules that grow a tree.
+from libc.stdint cimport int8_t, int32_t, int64_t, uint8_t, uint32_t, uint64_t
+
+from skboost._engine.split cimport candidates_t, skb_best_t, skb_scan_t
+
+cdef enum:
+    POLICY_SYMMETRIC = 0   # one test per level
+    POLICY_DEPTHWISE = 1   # all nodes of a level
+    POLICY_LOSSGUIDE = 2   # the leaf with the largest gain
+
+cdef enum:
+    BLOCK_ROWS = 1024      # rows per block of the row loops
+
+# A node of the growing tree. Its split is known (gain > 0) or it will stay a leaf.
+ctypedef struct node_t:
+    int left               # child ids, -1 for a leaf
+    int right
+    int depth
+    int feature
+    int bin                # numeric: last left bin
+    int missing_right
+    int categorical
+    int level              # symmetric: the level whose test splits this node
+    int dead               # symmetric: a child that was taken back
+    uint8_t left_set[32]   # categorical: codes that go left
+    uint64_t weight        # what min_weight bounds
+    size_t n_rows
+    double score
+    double gain
+    double bounds[2]       # monotone constraints: range of the value
+    int64_t *hist          # histogram slot or NULL
+
+# One histogram to build; the sibling's follows from the parent's by subtraction.
+ctypedef struct item_t:
+    int node
+    int sibling            # -1: none
+    int by_rows            # 1: every thread its own rows, then merged; 0: every thread its own features
+
+# One test of a symmetric tree.
+ctypedef struct level_t:
+    int feature
+    int bin
+    int missing_right
+    int categorical
+    uint8_t left_set[32]
+    double gain
+
+# Everything the threads share while one tree grows.
+ctypedef struct tree_t:
+    # data
+    size_t n_rows
+    int n_features
+    size_t row_stride
+    const uint8_t *codes_col
+    const uint8_t *codes_row
+    const int32_t *n_bins
+    const uint8_t *is_categorical
+    # statistics
+    skb_scan_t scan
+    size_t stride          # histogram entries per feature
+    size_t slot_words      # int64 per histogram slot
+    int64_t *packed        # (n_rows, n_words)
+    const uint32_t *count_weight   # what min_weight bounds, NULL: ones
+    # rules
+    int policy
+    int max_depth
+    int max_leaves
+    uint64_t min_weight
+    const int8_t *monotone
+    int n_groups
+    const uint8_t *groups  # (n_groups, n_features)
+    const int32_t *features
+    int n_listed
+    # threads and rows
+    int n_threads
+    size_t row_begin[257]
+    uint32_t *index
+    uint32_t *buffer
+    size_t *seg_start      # (node, thread)
+    size_t *seg_size
+    size_t *left_rows      # (batch, thread)
+    uint64_t *left_weight
+    # nodes
+    node_t *nodes
+    int n_nodes
+    int node_capacity
+    int64_t *totals        # (node, n_words)
+    int64_t *left_totals
+    uint8_t *node_groups   # (node, n_groups)
+    int n_leaves
+    # work lists
+    int list_capacity
+    int *batch
+    int n_batch
+    item_t *items
+    int n_items
+    int any_by_rows
+    int *scans
+    int n_scans
+    int *recount
+    int n_recount
+    int *current
+    int n_current
+    int current_pos
+    int *waiting
+    int n_waiting
+    int batch_limit
+    skb_best_t *best       # (scan, feature)
+    # symmetric trees
+    candidates_t *level_scores     # (feature)
+    uint8_t *orders        # (feature, 256)
+    int *n_order
+    uint8_t *has_missing
+    level_t *levels
+    int n_levels
+    # memory
+    int64_t **free_slots
+    int n_free
+    int n_slots
+    int slots_kept         # histograms kept for subtraction at most
+    int64_t **slots
+    int slot_capacity
+    int64_t **private_slots        # (item, thread - 1)
+    int private_capacity
+    uint32_t *count_scratch        # (thread, n_features * stride)
+    int failed             # out of memory
