@@ -14,13 +14,13 @@ LARGEST_MAX_BINS = 255
 def grid_weights(weights):
     """Round weights to a power-of-two grid on which every sum of them is exact.
 
-    The grid is so fine that whole numbers stay as they are, up to sums of about 4e15, and that other weights keep at least
-    20 digits of their binary fraction for a million rows. A positive weight never becomes zero.
+    Its unit is at most n * max(weights) * 2**-51. Whole numbers stay as they are, up to sums of about 2e15; zero stays
+    zero, and a positive weight never becomes zero.
 
     Parameters
     ----------
     weights : ndarray of shape (n_samples,)
-        Positive finite weights.
+        Finite weights, at least 0.
 
     Returns
     -------
@@ -33,11 +33,11 @@ def grid_weights(weights):
     # n * max bounds every sum and, unlike the sum itself, does not depend on the order of the rows.
     exponent = np.frexp(weights.max())[1] + np.frexp(float(weights.size))[1]
     unit = np.ldexp(1.0, max(int(exponent) - 53, -1022))
-    return np.maximum(np.rint(weights / unit), 1.0) * unit
+    return np.maximum(np.rint(weights / unit), weights > 0) * unit
 
 
 def _in_place(X):
-    """Return X as an array the kernels can read: float32 or float64, native and aligned; no copy where it is already."""
+    """Return X as float32 or float64, native and aligned, as the kernels read it; a copy only where it is not."""
     X = np.asarray(X)
     if X.ndim != 2:
         raise ValueError(f"X must have two dimensions, got {X.ndim}")
@@ -48,15 +48,16 @@ def _in_place(X):
 class BinMapper:
     """Map the columns of a numeric matrix to codes of one byte.
 
-    Numeric columns: with at most `max_bins` distinct values there is a cut at the middle of every pair of neighbours. With
-    more, bins of nearly equal weight: a value that alone weighs more than an even share has a bin of its own, the other
-    bins are dealt to the runs of values between such values by weight. A value x gets code 1 + (number of cuts strictly
-    below x), so ``x <= cuts[i]`` is the same as ``code <= i + 1``. NaN gets code 0. Infinities are ordinary numbers at the
-    ends: they fall in the first and last bin, and count as the largest finite numbers when cuts are placed.
+    Numeric columns: with at most `max_bins` distinct values there is a cut at the middle of every pair of neighbours.
+    With more, bins of nearly equal weight: a value that alone weighs more than an even share has a bin of its own, the
+    other bins are dealt to the runs of values between such values by weight. A value x gets code 1 + (number of cuts
+    strictly below x), so ``x <= cuts[i]`` is the same as ``code <= i + 1``. NaN gets code 0. Infinities are ordinary
+    numbers at the ends: they fall in the first and last bin, and count as the largest finite numbers when cuts are
+    placed.
 
-    Categorical columns hold numbers that name categories. Known categories get the codes 1, 2, ... in the order of their
-    numbers, NaN and unknown ones 0. With more than `max_bins` categories, the `max_bins` - 1 heaviest (at equal weight
-    those of smaller number) keep a code of their own and all others seen in training share the code `max_bins`.
+    Categorical columns hold numbers that name categories. Known categories get the codes 1, 2, ... in the order of
+    their numbers, NaN and unknown ones 0. With more than `max_bins` categories, the `max_bins` - 1 heaviest (at equal
+    weight those of smaller number) keep a code of their own and all others seen in training share the code `max_bins`.
 
     Neither the order of the rows nor the number of threads has an influence, and rows of a whole-number weight w count
     exactly as w copies: all rows are used, and weights lie on a grid on which sums are exact.
@@ -71,7 +72,8 @@ class BinMapper:
     cuts : ndarray of shape (n_features, 256)
         Ascending cuts of the numeric columns, float64, padded with +inf.
     n_bins : ndarray of shape (n_features,)
-        Largest code of the column plus one, int32: the bin of missing values is counted. A numeric column has at least 2.
+        Largest code of the column plus one, int32: the bin of missing values is counted. A numeric column has at least
+        2.
     is_categorical : ndarray of shape (n_features,)
         1 for categorical columns, uint8.
     level_offset : ndarray of shape (n_features + 1,)

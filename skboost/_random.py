@@ -1,7 +1,7 @@
 """From random_state to the 64-bit seed of the counter-based generator, and the names of its streams.
 
-Every random number of a fit is a function of (seed, stream, iteration, output, content of the row or number of the leaf).
-Streams keep the uses apart: the draws of one never meet those of another.
+Every random number of a fit is a function of (seed, stream, iteration, output, content of the row or number of the
+leaf). Streams keep the uses apart: the draws of one never meet those of another.
 """
 
 import numbers
@@ -25,8 +25,8 @@ def resolve_seed(random_state):
     Parameters
     ----------
     random_state : int, RandomState instance or None
-        An int always gives the same seed. A RandomState instance is advanced by one draw; None advances the global one of
-        NumPy.
+        An int always gives the same seed. A RandomState instance is advanced by one draw; None advances the global one
+        of NumPy.
 
     Returns
     -------

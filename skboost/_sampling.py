@@ -1,9 +1,9 @@
 """Row keys by content, and everything that draws rows: hold-outs, validation parts, bags, sub-samples.
 
-Rows are drawn as copies: a row of the whole-number weight w is w copies. The draw of a copy is a function of (seed, stream,
-iteration, codes of the row, y, copy number), and copies of equal codes and y are numbered through in any order, as they are
-exchangeable. So a draw does not depend on the order of the rows, and weights equal repeated rows. A row of fractional weight
-is a single copy; so is every row when the whole-number weights sum to more than 2**26.
+Rows are drawn as copies: a row of the whole-number weight w is w copies. The draw of a copy is a function of (seed,
+stream, iteration, codes of the row, y, copy number), and copies of equal codes and y are numbered through in any order,
+as they are exchangeable. So a draw does not depend on the order of the rows, and weights equal repeated rows. A row of
+fractional weight is a single copy; so is every row when the whole-number weights sum to more than 2**26.
 """
 
 import numbers
@@ -44,15 +44,15 @@ def group_weights(hashes, weights=None):
     hashes : ndarray of shape (n_samples,)
         uint64 hashes.
     weights : ndarray of shape (n_samples,), default=None
-        Positive weights; None means 1 everywhere.
+        Weights, at least 0; None means 1 everywhere.
 
     Returns
     -------
     ndarray of shape (n_samples,)
-        float32; independent of the order of the rows, since weights are summed on a grid.
+        float32, 0 for rows of weight 0; independent of the order of the rows, since weights are summed on a grid.
     """
-    amounts = None if weights is None else grid_weights(weights)
-    return (1.0 / np.sqrt(sampling.group_totals(hashes, amounts)[1])).astype(np.float32)
+    totals = sampling.group_totals(hashes, None if weights is None else grid_weights(weights))[1]
+    return np.divide(1.0, np.sqrt(totals), out=np.zeros(len(totals)), where=totals > 0).astype(np.float32)
 
 
 def copy_numbers(hashes, y, weights=None):
@@ -124,8 +124,8 @@ def split_copies(fraction, seed, stream, hashes, y, weights=None, stratify=None)
     Parameters
     ----------
     fraction : float or int
-        Share of the copies to hold out, between 0 and 1 exclusive, or an int: their number. At least one copy is held out
-        and at least one (of each class, if stratified) is kept; where this is impossible none is held out.
+        Share of the copies to hold out, between 0 and 1 exclusive, or an int: their number. At least one copy is held
+        out and at least one (of each class, if stratified) is kept; where this is impossible none is held out.
     seed, stream : int
         Key of the draw.
     hashes, y, weights

@@ -24,8 +24,8 @@ cdef void bin_block(
 ) noexcept nogil
 
 
-# Fill one struct per feature from the arrays of a BinMapper: cuts (n_features, 256), n_bins and is_categorical (n_features,),
-# level_offset (n_features + 1,) into level_values and level_codes. Returns 0.
+# Fill one struct per feature from the arrays of a BinMapper: cuts (n_features, 256), n_bins and is_categorical
+# (n_features,), level_offset (n_features + 1,) into level_values and level_codes. Returns 0.
 cdef int fill_tables(
     feature_bins_t *tables,
     Py_ssize_t n_features,

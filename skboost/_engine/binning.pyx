@@ -47,7 +47,7 @@ cdef enum:
     GROUP = 8           # columns gathered in one pass: neighbours in a C-ordered X share cache lines
 
 
-# ---- cimported by the prediction kernels -------------------------------------------------------------------------------
+# ---- cimported by the prediction kernels -----------------------------------------------------------------------------
 
 cdef void bin_block(
     const feature_bins_t *table,
@@ -84,7 +84,7 @@ cdef int fill_tables(
     return 0
 
 
-# ---- values to codes ---------------------------------------------------------------------------------------------------
+# ---- values to codes -------------------------------------------------------------------------------------------------
 
 def transform(
     const value_t[:, :] X,
@@ -157,7 +157,7 @@ cdef void _transform_block(
             )
 
 
-# ---- thresholds --------------------------------------------------------------------------------------------------------
+# ---- thresholds ------------------------------------------------------------------------------------------------------
 
 def find_cuts(
     const value_t[:, :] X,

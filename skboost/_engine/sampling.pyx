@@ -1,7 +1,7 @@
 """Keys of rows by content, totals over equal keys, and draws of row copies.
 
-Every draw is a function of (stream key, row key, copy number), so neither the order of the rows nor the number of threads
-has an influence.
+Every draw is a function of (stream key, row key, copy number), so neither the order of the rows nor the number of
+threads has an influence.
 """
 
 from cython.parallel cimport prange
@@ -35,7 +35,7 @@ cdef extern from *:
 
 cdef struct slot_t:
     uint64_t key
-    double total                    # 0 marks a free slot: amounts are positive
+    double total                    # 0 marks a free slot: only positive amounts enter
 
 
 def row_hashes(const uint8_t[:, ::1] codes_row, Py_ssize_t n_features, int n_threads):
@@ -75,16 +75,16 @@ def combine(const uint64_t[::1] keys, const uint64_t[::1] values):
 
 
 def group_totals(const uint64_t[::1] keys, amounts):
-    """Return (before, total): sums of the positive amounts (None: 1) over the rows of equal key.
+    """Return (before, total): sums of the amounts (None: 1) over the rows of equal key.
 
-    before is the sum over the earlier rows of the group, total the sum over all of it. Amounts lie on a grid on which sums
-    are exact.
+    before is the sum over the earlier rows of the group, total the sum over all of it; both are 0 for rows of amount 0,
+    which stay outside their group. Amounts are at least 0 and lie on a grid on which sums are exact.
     """
     cdef Py_ssize_t n = keys.shape[0], i
     cdef const double[::1] amount = amounts
     if amounts is not None and amount.shape[0] != n:
         raise ValueError("keys and amounts differ in length")
-    before_array, total_array = np.empty(n), np.empty(n)
+    before_array, total_array = np.zeros(n), np.zeros(n)
     where_array = np.empty(n, dtype=np.uint64)
     cdef double[::1] before = before_array, total = total_array
     cdef uint64_t[::1] where = where_array
@@ -98,12 +98,15 @@ def group_totals(const uint64_t[::1] keys, amounts):
     mask -= 1
     with nogil:
         for i in range(n):
+            if not unit and amount[i] == 0:
+                continue
             where[i] = _find_slot(slots, mask, keys[i])
             before[i] = slots[where[i]].total
             slots[where[i]].key = keys[i]
             slots[where[i]].total += 1.0 if unit else amount[i]
         for i in range(n):
-            total[i] = slots[where[i]].total
+            if unit or amount[i] != 0:
+                total[i] = slots[where[i]].total
         free(slots)
     return before_array, total_array
 
@@ -152,7 +155,7 @@ def draw_copies(
     const int64_t[::1] n_copies,
     int n_threads,
 ):
-    """Return how many copies of each row have a keyed hash below the limit."""
+    """Return how many copies of each row have a keyed hash below the limit, int32."""
     cdef uint64_t stream_key = skb_key(seed, stream, iteration, 0)
     cdef Py_ssize_t n = keys.shape[0], i
     if first.shape[0] != n or n_copies.shape[0] != n:

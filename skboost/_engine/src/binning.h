@@ -44,8 +44,8 @@ static void skb_search_block(const double *restrict cuts, int n_cuts, const doub
         out[i] = (uint8_t)(x[i] == x[i] ? below[i] + 1 : 0);
 }
 
-static void skb_bin_numeric(const double *cuts, int n_cuts, const char *x, ptrdiff_t stride, int is_float32, ptrdiff_t n,
-                            uint8_t *out)
+static void skb_bin_numeric(const double *cuts, int n_cuts, const char *x, ptrdiff_t stride, int is_float32,
+                            ptrdiff_t n, uint8_t *out)
 {
     double block[SKB_BLOCK];
     for (ptrdiff_t start = 0; start < n; start += SKB_BLOCK) {
@@ -127,8 +127,8 @@ static inline double skb_value_of(uint64_t key)
     return cell.number;
 }
 
-/* Keys of the values of a column that are not missing, with their weights if there are any; returns how many. A cut lies
- * between two numbers and must be finite, so numeric columns set limit = DBL_MAX; categories set it to infinity. */
+/* Keys of the values of a column that are not missing, with their weights if there are any; returns how many. A cut
+ * lies between two numbers and must be finite, so numeric columns set limit = DBL_MAX; categories set infinity. */
 static ptrdiff_t skb_gather_keys(const char *x, ptrdiff_t stride, int is_float32, ptrdiff_t n, const double *weights,
                                  double limit, skb_cell *keys, double *kept_weights)
 {
@@ -148,7 +148,7 @@ static ptrdiff_t skb_gather_keys(const char *x, ptrdiff_t stride, int is_float32
 static void skb_radix_sort(skb_cell **keys, skb_cell **spare, double **weights, double **spare_weights, ptrdiff_t n)
 {
     uint32_t count[8][2048]; /* how often each digit occurs does not depend on the order: one pass counts all digits */
-    int bits = n < 4096 ? 8 : 11, n_digits = n < 4096 ? 8 : 6; /* few keys: shorter tables are cheaper than fewer passes */
+    int bits = n < 4096 ? 8 : 11, n_digits = n < 4096 ? 8 : 6; /* few keys: short tables are cheaper than few passes */
     uint64_t mask = (1ULL << bits) - 1;
     if (n == 0)
         return;
@@ -212,8 +212,8 @@ static inline double skb_between(double low, double high)
 }
 
 /* A value at least as heavy as an even share of the light ones gets a bin of its own; fewer bins and less weight remain
- * for the others, so the share only shrinks until no further value reaches it. Fewer than max_bins values can reach it but
- * for the rounding of the division; then none counts as heavy. */
+ * for the others, so the share only shrinks until no further value reaches it. Fewer than max_bins values can reach it,
+ * but for the rounding of the division; then none counts as heavy. */
 static double skb_heavy_share(const skb_cell *weights, ptrdiff_t m, int max_bins)
 {
     double share = 0;
@@ -234,8 +234,8 @@ static double skb_heavy_share(const skb_cell *weights, ptrdiff_t m, int max_bins
     }
 }
 
-/* Cuts inside the light values [start, stop): n_bins of nearly equal weight, each as near as possible to an even share of
- * what its predecessors left. */
+/* Cuts inside the light values [start, stop): n_bins of nearly equal weight, each as near as possible to an even share
+ * of what its predecessors left. */
 static int skb_even_cuts(const skb_cell *values, const skb_cell *weights, ptrdiff_t start, ptrdiff_t stop, double total,
                          int n_bins, double *cuts)
 {
@@ -276,8 +276,8 @@ static int skb_light_runs(const skb_cell *weights, ptrdiff_t m, double share, sk
     return n_runs;
 }
 
-/* More distinct values than bins. The bins that the heavy values leave are dealt to the runs of light values between them:
- * one for each run while they suffice, the others by weight. A run that gets none joins a heavy neighbour. */
+/* More distinct values than bins. The bins that the heavy values leave are dealt to the runs of light values between
+ * them: one for each run while they suffice, the others by weight. A run that gets none joins a heavy neighbour. */
 static int skb_weighted_cuts(const skb_cell *values, const skb_cell *weights, ptrdiff_t m, int max_bins, double *cuts)
 {
     skb_run runs[256];

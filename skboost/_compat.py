@@ -1,0 +1,58 @@
+"""The only place that names private or version-dependent parts of scikit-learn (1.6 to 1.9)."""
+
+import inspect
+
+import numpy as np
+from sklearn.utils._optional_dependencies import check_matplotlib_support
+from sklearn.utils._param_validation import HasMethods, Hidden, Interval, Options, RealNotInt, StrOptions
+from sklearn.utils.validation import _check_monotonic_cst, _check_sample_weight
+
+__all__ = [
+    "HasMethods",
+    "Hidden",
+    "Interval",
+    "Options",
+    "RealNotInt",
+    "StrOptions",
+    "check_matplotlib_support",
+    "check_monotonic_cst",
+    "check_sample_weight",
+]
+
+# Since 1.9 scikit-learn refuses weights that are all zero unless told otherwise; here the refusal has one wording.
+_ALLOW_ALL_ZERO = (
+    {"allow_all_zero_weights": True}
+    if "allow_all_zero_weights" in inspect.signature(_check_sample_weight).parameters
+    else {}
+)
+
+
+def check_sample_weight(sample_weight, X):
+    """Return validated float64 weights of the rows of X.
+
+    Parameters
+    ----------
+    sample_weight : array-like of shape (n_samples,), number or None
+        Weights, at least 0.
+    X : array-like of shape (n_samples, n_features)
+        Only its number of rows is used.
+
+    Returns
+    -------
+    ndarray of shape (n_samples,)
+        Weights, all 1 for None.
+
+    Raises
+    ------
+    ValueError
+        If weights are negative, not finite, all zero, or of the wrong shape.
+    """
+    weights = _check_sample_weight(sample_weight, X, dtype=np.float64, ensure_non_negative=True, **_ALLOW_ALL_ZERO)
+    if not np.any(weights):
+        raise ValueError("sample_weight must contain at least one non-zero number: all weights are zero.")
+    return weights
+
+
+def check_monotonic_cst(estimator, monotonic_cst):
+    """Return monotonic constraints as int8 of shape (n_features,); the estimator knows its columns already."""
+    return np.ascontiguousarray(_check_monotonic_cst(estimator, monotonic_cst), dtype=np.int8)

@@ -1,0 +1,454 @@
+"""From what users pass to plain arrays: X, y, sample weights, categories, constraints.
+
+Missing values are NaN, None or NA; infinities are ordinary numbers at the ends of the order. Categorical columns come
+as a dtype of a data frame or are named by ``categorical_features``; they become the position of the value among the
+levels seen in training, NaN when missing or never seen. Levels are sorted, numbers first and in numeric order, then
+texts in the order of their code points, so neither the order of categories in a frame nor the order of rows matters.
+Truth values count as the numbers 0 and 1, values that are neither numbers nor texts as their text.
+"""
+
+import itertools
+import numbers
+from dataclasses import dataclass
+
+import numpy as np
+from sklearn.base import is_classifier
+from sklearn.utils import check_array, check_consistent_length, check_X_y, column_or_1d
+from sklearn.utils.class_weight import compute_class_weight
+from sklearn.utils.multiclass import check_classification_targets
+from sklearn.utils.validation import assert_all_finite, validate_data
+
+from skboost import _compat
+from skboost._binning import grid_weights
+
+# float32 stays, everything else becomes float64; NaN and infinities are allowed.
+X_CHECKS = {"dtype": [np.float64, np.float32], "ensure_all_finite": False}
+
+
+# Column types of dates and times, in lower case and without parameters.
+TEMPORAL = {"datetime64", "timedelta64", "period", "timestamp", "date32", "date64", "time32", "time64"}
+TEMPORAL |= {"date", "datetime", "time", "duration"}
+
+
+@dataclass(frozen=True)
+class TrainingData:
+    """Validated rows of positive weight.
+
+    Attributes
+    ----------
+    X : ndarray of shape (n_samples, n_features)
+        float32 or float64; categorical columns hold level positions.
+    y : ndarray of shape (n_samples,)
+        float64 target, or position of the class in `classes`.
+    sample_weight : ndarray of shape (n_samples,) or None
+        Positive float64 weights; None when all are 1.
+    is_categorical : ndarray of shape (n_features,)
+        1 for categorical columns, uint8.
+    category_maps : tuple of length n_features
+        None for a numeric column, else the pair (numbers, texts) of its levels: a float64 array and a tuple of str.
+    feature_names : ndarray of shape (n_features,) or None
+        Column names when all are strings.
+    classes : ndarray of shape (n_classes,) or None
+        Sorted class labels of a classifier.
+    """
+
+    X: np.ndarray
+    y: np.ndarray
+    sample_weight: np.ndarray | None
+    is_categorical: np.ndarray
+    category_maps: tuple
+    feature_names: np.ndarray | None
+    classes: np.ndarray | None
+
+    @property
+    def n_features(self):
+        """Number of columns of X."""
+        return self.X.shape[1]
+
+
+# ---- rows and targets ------------------------------------------------------------------------------------------------
+
+
+def check_training_data(estimator, X, y, sample_weight=None):
+    """Validate the arguments of `fit`.
+
+    Sets ``n_features_in_``, ``feature_names_in_`` (for string column names) and ``_category_maps`` on the estimator;
+    the last one is what `check_X` encodes categories with. Rows of weight zero are dropped before levels or classes are
+    looked at.
+
+    Parameters
+    ----------
+    estimator : estimator
+        Its ``categorical_features``, if it has such a parameter, says which columns are categorical.
+    X : array-like of shape (n_samples, n_features)
+        Numbers, or a pandas or polars data frame.
+    y : array-like of shape (n_samples,)
+        Target, class labels for a classifier.
+    sample_weight : array-like of shape (n_samples,), default=None
+        Weights, at least 0.
+
+    Returns
+    -------
+    TrainingData
+        The validated rows.
+    """
+    _refuse_unsupported(X)
+    classifier = is_classifier(estimator)
+    mask = categorical_mask(X, getattr(estimator, "categorical_features", None))
+    if mask is None:
+        X, y = validate_data(estimator, X, y, y_numeric=not classifier, **X_CHECKS)
+        mask, maps = np.zeros(X.shape[1], dtype=bool), (None,) * X.shape[1]
+    else:
+        validate_data(estimator, X, y, skip_check_array=True)
+        X, maps = _encode(estimator, X, np.flatnonzero(mask), [None] * len(mask))
+        X, y = check_X_y(X, y, y_numeric=not classifier, estimator=estimator, **X_CHECKS)
+    X, y, sample_weight = _drop_weightless(X, y, sample_weight)
+    if any(levels is not None for levels in maps):
+        X, maps = _drop_unused_levels(X, maps)
+    estimator._category_maps = maps
+    classes, y = _encode_classes(y) if classifier else (None, y)
+    names = getattr(estimator, "feature_names_in_", None)
+    y = np.ascontiguousarray(y, dtype=np.float64)
+    return TrainingData(X, y, sample_weight, mask.astype(np.uint8), maps, names, classes)
+
+
+def check_X(estimator, X):
+    """Validate X for a prediction and encode its categorical columns as in training.
+
+    Parameters
+    ----------
+    estimator : estimator
+        Fitted through `check_training_data`.
+    X : array-like of shape (n_samples, n_features)
+        Rows to predict.
+
+    Returns
+    -------
+    ndarray of shape (n_samples, n_features)
+        float32 or float64; levels never seen in training are NaN.
+    """
+    _refuse_unsupported(X)
+    maps = estimator._category_maps
+    categorical = [feature for feature, levels in enumerate(maps) if levels is not None]
+    if not categorical:
+        return validate_data(estimator, X, reset=False, **X_CHECKS)
+    validate_data(estimator, X, reset=False, skip_check_array=True)
+    return _encode(estimator, X, np.array(categorical), list(maps))[0]
+
+
+def check_validation_data(estimator, X, y, sample_weight=None, classes=None):
+    """Validate a validation set given by the user; the estimator has seen `check_training_data`.
+
+    Parameters
+    ----------
+    estimator : estimator
+        Whose columns and categories hold.
+    X : array-like of shape (n_samples, n_features)
+        Rows.
+    y : array-like of shape (n_samples,)
+        Target.
+    sample_weight : array-like of shape (n_samples,), default=None
+        Weights, at least 0.
+    classes : ndarray of shape (n_classes,), default=None
+        Class labels of the training set, for a classifier.
+
+    Returns
+    -------
+    TrainingData
+        The validated rows of positive weight.
+    """
+    X, y = check_X(estimator, X), column_or_1d(y, warn=True)
+    check_consistent_length(X, y)
+    assert_all_finite(y, input_name="y_val")
+    X, y, sample_weight = _drop_weightless(X, y, sample_weight)
+    if classes is not None:
+        unknown = np.setdiff1d(y, classes)
+        if unknown.size:
+            raise ValueError(f"y_val contains classes that are not in y: {unknown.tolist()}")
+        y = np.searchsorted(classes, y)
+    maps = estimator._category_maps
+    is_categorical = np.array([levels is not None for levels in maps], dtype=np.uint8)
+    names = getattr(estimator, "feature_names_in_", None)
+    y = np.ascontiguousarray(y, dtype=np.float64)
+    return TrainingData(X, y, sample_weight, is_categorical, maps, names, classes)
+
+
+def _drop_weightless(X, y, sample_weight):
+    if sample_weight is None:
+        return X, y, None
+    sample_weight = _compat.check_sample_weight(sample_weight, X)
+    kept = sample_weight > 0
+    if not kept.all():
+        X, y, sample_weight = X[kept], y[kept], sample_weight[kept]
+    return X, y, None if np.all(sample_weight == 1) else sample_weight
+
+
+def _encode_classes(y):
+    check_classification_targets(y)
+    classes, y = np.unique(y, return_inverse=True)
+    if len(classes) < 2:
+        raise ValueError(f"A classifier needs at least two classes, but y has one class only: {classes.tolist()[0]!r}")
+    return classes, y
+
+
+def apply_class_weight(class_weight, y, classes, sample_weight=None):
+    """Multiply sample weights by class weights.
+
+    Parameters
+    ----------
+    class_weight : dict, "balanced" or None
+        Weight of each class label. "balanced": inversely proportional to the summed sample weight of the class.
+    y : ndarray of shape (n_samples,)
+        Positions in `classes`.
+    classes : ndarray of shape (n_classes,)
+        Class labels.
+    sample_weight : ndarray of shape (n_samples,), default=None
+        Positive weights; None means 1 everywhere.
+
+    Returns
+    -------
+    ndarray of shape (n_samples,) or None
+        Products, 0 where the weight of a class is 0; None when all are 1. Class weights are rounded to single
+        precision, so products with whole numbers are exact and weights go on being equal to repeated rows.
+    """
+    if class_weight is None:
+        return sample_weight
+    y = y.astype(np.intp)
+    if isinstance(class_weight, str) and class_weight == "balanced":
+        # scikit-learn's rule counts rows; here a row of weight 2 is two rows.
+        totals = np.bincount(y, None if sample_weight is None else grid_weights(sample_weight), len(classes))
+        factors = totals.sum() / (len(classes) * totals)
+    else:
+        factors = compute_class_weight(class_weight, classes=classes, y=classes[y])
+    if not (np.all(factors >= 0) and np.any(factors > 0)):
+        raise ValueError(f"class_weight must be at least zero, and above zero for some class, got {class_weight!r}")
+    factors = factors.astype(np.float32).astype(np.float64)
+    return factors[y] if sample_weight is None else factors[y] * sample_weight
+
+
+# ---- categorical columns ---------------------------------------------------------------------------------------------
+
+
+def level_names(levels):
+    """Return the levels of a categorical column, an entry of ``category_maps``, in the order of their positions."""
+    known_numbers, texts = levels
+    return [int(number) if number.is_integer() else number for number in known_numbers.tolist()] + list(texts)
+
+
+def _is_frame(X):
+    return hasattr(X, "columns") and hasattr(X, "dtypes") and hasattr(X, "shape")
+
+
+def _dtype_names(X):
+    """Names of the column types of a frame without parameters, such as "category", "Enum" or "datetime64"."""
+    return [str(dtype).split("[")[0].split("(")[0] for dtype in X.dtypes]
+
+
+def _refuse_unsupported(X):
+    if type(X).__name__ == "LazyFrame":
+        raise TypeError("X is a lazy frame without data; pass X.collect() instead.")
+    if _is_frame(X):
+        bad = [name for name, dtype in zip(X.columns, _dtype_names(X), strict=True) if dtype.lower() in TEMPORAL]
+        if bad:
+            raise TypeError(
+                f"X has columns of dates or times, which have no meaning as numbers: {bad}. Convert them first."
+            )
+    elif getattr(getattr(X, "dtype", None), "kind", "") in ("m", "M"):
+        raise TypeError("X holds dates or times, which have no meaning as numbers. Convert them first.")
+
+
+def categorical_mask(X, categorical_features):
+    """Find the categorical columns.
+
+    Parameters
+    ----------
+    X : array-like of shape (n_samples, n_features)
+        Training rows as passed by the user.
+    categorical_features : "from_dtype", array-like of bool, int or str, or None
+        "from_dtype": the columns of a frame whose type is categorical. Else a mask, column numbers or column names.
+
+    Returns
+    -------
+    ndarray of shape (n_features,) or None
+        bool mask; None when there are no categorical columns.
+    """
+    if categorical_features is None:
+        return None
+    if isinstance(categorical_features, str) and categorical_features == "from_dtype":
+        if not _is_frame(X):
+            return None
+        mask = np.isin(_dtype_names(X), ["category", "Categorical", "Enum"])
+        return mask if mask.any() else None
+    shape = getattr(X, "shape", None) or np.shape(X)
+    if len(shape) != 2:
+        return None  # the validation of X has the right words for it
+    mask = _chosen_columns(np.asarray(categorical_features), shape[1], list(X.columns) if _is_frame(X) else None)
+    return mask if mask.any() else None
+
+
+def _chosen_columns(chosen, n_features, names):
+    """Mask of the columns named by an array of bool, int or str."""
+    mask = np.zeros(n_features, dtype=bool)
+    if chosen.size == 0:
+        return mask
+    if chosen.dtype.kind == "b":
+        if chosen.shape != mask.shape:
+            raise ValueError(f"categorical_features as a mask must have shape ({n_features},), got {chosen.shape}")
+        return chosen
+    if chosen.dtype.kind in "iu":
+        if chosen.min() < 0 or chosen.max() >= n_features:
+            raise ValueError(f"categorical_features as column numbers must lie in [0, {n_features - 1}], got {chosen}")
+        mask[chosen] = True
+        return mask
+    if not all(isinstance(name, str) for name in chosen.ravel()):
+        raise ValueError(f"categorical_features must be an array-like of bool, int or str, got {chosen!r}")
+    if names is None:
+        raise ValueError("categorical_features gives names, but X has no column names; pass a mask or column numbers.")
+    unknown = [str(name) for name in chosen.ravel() if name not in names]
+    if unknown:
+        raise ValueError(f"categorical_features names columns that X does not have: {unknown}. X has {names}")
+    mask[[names.index(name) for name in chosen.ravel()]] = True
+    return mask
+
+
+def _encode(estimator, X, categorical, maps):
+    """Numeric matrix of X with level positions in the categorical columns; levels are made where maps has None."""
+    if not _is_frame(X):
+        table = X if isinstance(X, np.ndarray) else np.array(X, dtype=object)
+        if table.ndim != 2:
+            check_array(X, estimator=estimator, input_name="X", **X_CHECKS)  # raises
+        X = table
+    numeric = np.setdiff1d(np.arange(X.shape[1]), categorical)
+    values = np.empty((X.shape[0], 0))
+    if numeric.size:
+        part = X.iloc[:, numeric] if hasattr(X, "iloc") else X[:, numeric.tolist()]
+        values = check_array(part, estimator=estimator, input_name="X", **X_CHECKS)
+    matrix = np.empty(X.shape, dtype=values.dtype, order="F")
+    matrix[:, numeric] = values
+    for feature in categorical:
+        distinct, codes = _factorize(X.iloc[:, feature] if hasattr(X, "iloc") else X[:, int(feature)])
+        if maps[feature] is None:
+            maps[feature] = _make_levels(distinct)
+        # Code -1, missing, takes the last entry.
+        matrix[:, feature] = np.append(_positions(distinct, maps[feature]), np.nan)[codes]
+    return matrix, tuple(maps)
+
+
+def _factorize(column):
+    """Distinct values of a column, each as a float, a str or None for missing, and which of them each row has."""
+    kind = str(getattr(column, "dtype", "")).split("(")[0]
+    if kind == "category":
+        return [_level(value) for value in column.cat.categories], column.cat.codes.to_numpy()
+    if kind in ("Categorical", "Enum"):
+        physical = np.asarray(column.to_physical().to_numpy(), dtype=np.float64)
+        _, first, codes = np.unique(physical, return_index=True, return_inverse=True)
+        return [_level(column[int(row)]) for row in first], codes
+    values = np.asarray(column)
+    if values.dtype.kind in "biuf":
+        distinct, codes = np.unique(values, return_inverse=True)
+    else:
+        values = values.tolist()
+        number = {value: position for position, value in enumerate(dict.fromkeys(values))}
+        distinct, codes = number, np.fromiter(map(number.__getitem__, values), dtype=np.intp, count=len(values))
+    return [_level(value) for value in distinct], codes
+
+
+def _level(value):
+    """Value of a category as a float or str, None when it is missing."""
+    if isinstance(value, (numbers.Real, np.bool_)):
+        value = float(value) + 0.0
+        return None if np.isnan(value) else value
+    if value is None or type(value).__name__ in ("NAType", "NaTType"):
+        return None
+    return str(value)
+
+
+def _make_levels(distinct):
+    known_numbers = np.unique([value for value in distinct if isinstance(value, float)])
+    return known_numbers.astype(np.float64), tuple(sorted({value for value in distinct if isinstance(value, str)}))
+
+
+def _positions(distinct, levels):
+    """Position of each distinct value among the levels, NaN for missing and unknown ones."""
+    position = {level: at for at, level in enumerate([*levels[0].tolist(), *levels[1]])}
+    return np.array([position.get(value, np.nan) for value in distinct], dtype=np.float64)
+
+
+def _drop_unused_levels(X, maps):
+    """Keep the levels that occur in X: others were only declared, or seen in rows of weight zero."""
+    maps = list(maps)
+    for feature in [f for f, levels in enumerate(maps) if levels is not None]:
+        column, (known_numbers, texts) = X[:, feature], maps[feature]
+        known = ~np.isnan(column)
+        used = np.bincount(column[known].astype(np.intp), minlength=len(known_numbers) + len(texts)) > 0
+        if used.all():
+            continue
+        column[known] = (np.cumsum(used) - 1)[column[known].astype(np.intp)]
+        n_numbers = len(known_numbers)
+        maps[feature] = known_numbers[used[:n_numbers]], tuple(itertools.compress(texts, used[n_numbers:]))
+    return X, tuple(maps)
+
+
+# ---- constraints -----------------------------------------------------------------------------------------------------
+
+
+def resolve_monotonic_cst(estimator, monotonic_cst, is_categorical):
+    """Return monotonic constraints as an array.
+
+    Parameters
+    ----------
+    estimator : estimator
+        With ``n_features_in_`` and, for string column names, ``feature_names_in_``.
+    monotonic_cst : array-like of int, dict of str to int, or None
+        1 for increasing, -1 for decreasing, 0 for no constraint; a dict gives them by column name.
+    is_categorical : ndarray of shape (n_features,)
+        Categorical columns, which allow no constraint.
+
+    Returns
+    -------
+    ndarray of shape (n_features,)
+        int8 constraints.
+    """
+    constraints = _compat.check_monotonic_cst(estimator, monotonic_cst)
+    bad = np.flatnonzero((constraints != 0) & (np.asarray(is_categorical) != 0))
+    if bad.size:
+        raise ValueError(f"Categorical features cannot have monotonic constraints, but features {bad.tolist()} have.")
+    return constraints
+
+
+def resolve_interaction_cst(interaction_cst, n_features):
+    """Return the groups of features that may interact.
+
+    Parameters
+    ----------
+    interaction_cst : {"pairwise", "no_interactions"}, sequence of collections of int, or None
+        Groups of column numbers; columns in none of them form one more group. "no_interactions": every column alone;
+        "pairwise": every pair.
+    n_features : int
+        Number of columns.
+
+    Returns
+    -------
+    list of set of int, or None
+        The groups; None when all features may interact.
+    """
+    if interaction_cst is None:
+        return None
+    if isinstance(interaction_cst, str):
+        sizes = {"no_interactions": 1, "pairwise": 2}
+        if interaction_cst not in sizes:
+            raise ValueError(f"interaction_cst as a string must be one of {sorted(sizes)}, got {interaction_cst!r}")
+        interaction_cst = itertools.combinations(range(n_features), min(sizes[interaction_cst], n_features))
+    try:
+        groups = [set(group) for group in interaction_cst]
+    except TypeError:
+        raise ValueError(
+            f"interaction_cst must be a sequence of collections of column numbers, got {interaction_cst!r}"
+        ) from None
+    for group in groups:
+        if not all(isinstance(member, numbers.Integral) and 0 <= member < n_features for member in group):
+            raise ValueError(
+                f"interaction_cst must hold column numbers in [0, {n_features - 1}], got the group {group!r}"
+            )
+    rest = set(range(n_features)).difference(*groups)
+    return [*groups, rest] if rest else groups
