@@ -342,7 +342,7 @@ cdef void build_rows(tree_t *s, int t) noexcept nogil:
             memset(hist + <size_t>s.features[j] * s.stride * words, 0,
                    <size_t>s.n_bins[s.features[j]] * words * sizeof(int64_t))
         node = <size_t>item.node * s.n_threads + t
-        if item.node == 0:
+        if item.node == 0 and not all_features(s):
             skb_hist_columns(s.codes_col, s.n_rows, s.row_begin[t], s.row_begin[t + 1], s.packed, words, s.features,
                              s.n_listed, s.stride, hist)
         elif all_features(s):
