@@ -102,10 +102,10 @@ def test_the_installed_package_is_tested():
     assert "site-packages" in Path(skboost.__file__).parts
 
 
-def test_import_loads_no_optional_package():
-    code = "import sys, skboost; print(*sorted({'matplotlib', 'pandas', 'polars'} & set(sys.modules)))"
-    loaded = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True, timeout=60)
-    assert loaded.stdout.split() == []
+def test_import_works_without_the_optional_packages():
+    # An entry None makes an import fail as if the package were absent.
+    code = "import sys; sys.modules.update(dict.fromkeys(['matplotlib', 'pandas', 'polars'])); import skboost"
+    subprocess.run([sys.executable, "-c", code], check=True, timeout=60)
 
 
 @pytest.mark.parametrize("name", ESTIMATORS)
