@@ -1,0 +1,128 @@
+"""Sphinx configuration: ``make doc`` builds with warnings as errors."""
+
+import inspect
+import os
+import re
+from pathlib import Path
+
+import skboost
+
+HERE = Path(__file__).parent
+# The gallery runs the examples from their folder; threads that wait must not spin there.
+os.environ.setdefault("OMP_WAIT_POLICY", "PASSIVE")
+
+project = "skboost"
+author = "The skboost developers"
+copyright = f"2026, {author}"
+version = release = skboost.__version__
+
+extensions = [
+    "sphinx.ext.autodoc",
+    "sphinx.ext.autosummary",
+    "sphinx.ext.mathjax",
+    "numpydoc",
+    "myst_parser",
+    "sphinx_copybutton",
+    "sphinx_gallery.gen_gallery",
+]
+source_suffix = {".rst": "restructuredtext", ".md": "markdown"}
+exclude_patterns = ["_build", "_templates"]
+templates_path = ["_templates"]
+default_role = "literal"
+# Quotes in types and defaults are code.
+smartquotes = False
+
+autosummary_generate = True
+autodoc_typehints = "none"
+autodoc_default_options = {"member-order": "bysource"}
+# Methods have sections of their own on the page of the class; the list of numpydoc would name them twice.
+numpydoc_show_class_members = False
+
+html_theme = "pydata_sphinx_theme"
+html_title = "skboost"
+html_show_sourcelink = False
+html_theme_options = {
+    "show_nav_level": 1,
+    "navigation_with_keys": False,
+    "show_prev_next": False,
+    "secondary_sidebar_items": ["page-toc"],
+    "footer_start": ["copyright"],
+    "footer_end": [],
+}
+copybutton_prompt_text = r">>> |\.\.\. |\$ "
+copybutton_prompt_is_regexp = True
+
+# Groups of the reference in reading order: title, text, names. A name that is not exported yet is left out, an
+# exported one that stands in no group is an error.
+API_GROUPS = [
+    (
+        "Langevin boosting",
+        "Boosted trees whose states are samples of a posterior: :doc:`/user_guide/langevin_boosting`.",
+        ["SGLBRegressor", "SGLBClassifier"],
+    ),
+    (
+        "Uncertainty",
+        "What ``predict_uncertainty`` returns: :doc:`/user_guide/reading_uncertainty`.",
+        ["Uncertainty"],
+    ),
+]
+
+
+def api_page():
+    """Return the text of the reference page, made from the exported names."""
+    exported = [name for name in skboost.__all__ if not name.startswith("_")]
+    grouped = [name for _, _, names in API_GROUPS for name in names]
+    missing = [name for name in exported if name not in grouped and not inspect.ismodule(getattr(skboost, name))]
+    if missing:
+        raise ValueError(f"doc/conf.py: put {missing} into API_GROUPS")
+    lines = ["Reference", "=========", "", "The public names of skboost; everything else may change at any time.", ""]
+    for title, text, names in API_GROUPS:
+        present = [name for name in names if name in exported]
+        if present:
+            lines += [title, "-" * len(title), "", text, ""]
+            lines += [".. currentmodule:: skboost", "", ".. autosummary::", "   :toctree: .", "   :nosignatures:", ""]
+            lines += [f"   {name}" for name in present] + [""]
+    return "\n".join(lines)
+
+
+def write_api_page():
+    """Write the reference page if its text changed, before Sphinx looks for sources."""
+    path = HERE / "api" / "generated" / "index.rst"
+    path.parent.mkdir(parents=True, exist_ok=True)
+    text = api_page()
+    if not path.exists() or path.read_text() != text:
+        path.write_text(text)
+
+
+write_api_page()
+
+# Examples can be read before the estimators they use exist, and run as soon as they do.
+sphinx_gallery_conf = {
+    "examples_dirs": "../examples",
+    "gallery_dirs": "auto_examples",
+    "filename_pattern": r"/(plot_\w+|quickstart)\.py$",
+    "plot_gallery": hasattr(skboost, "SGLBRegressor"),
+    "abort_on_example_error": True,
+    "download_all_examples": False,
+    "show_memory": False,
+    "remove_config_comments": True,
+    "min_reported_time": 5,
+}
+
+
+def skip_foreign_requests(app, what, name, value, skip, options):
+    """Leave out the metadata-routing methods that scikit-learn adds: their text refers to its own manual."""
+    if name == "get_metadata_routing" or (name.startswith("set_") and name.endswith("_request")):
+        return True
+    return skip
+
+
+def unlink_foreign_references(app, what, name, value, options, lines):
+    """Keep the words of references in inherited docstrings and drop their targets, labels of scikit-learn's manual."""
+    if getattr(value, "__module__", "").startswith("sklearn."):
+        lines[:] = re.sub(r":ref:`(.*?)\s*<.*?>`", r"\1", "\n".join(lines), flags=re.DOTALL).split("\n")
+
+
+def setup(app):
+    app.connect("autodoc-skip-member", skip_foreign_requests)
+    app.connect("autodoc-process-docstring", unlink_foreign_references)
