@@ -127,7 +127,7 @@ class BinMapper:
             values.append(levels)
             codes.append(_level_codes(levels, totals, self.max_bins))
             n_levels[feature] = len(levels)
-            self.n_bins[feature] = codes[-1].max(initial=0) + 1
+            self.n_bins[feature] = int(codes[-1].max(initial=0)) + 1
         self.level_offset = np.concatenate([[0], np.cumsum(n_levels)])
         self.level_values = np.concatenate(values)
         self.level_codes = np.concatenate(codes)

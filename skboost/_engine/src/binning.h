@@ -8,6 +8,7 @@
 #define SKB_BINNING_H
 
 #include <float.h>
+#include <math.h>
 #include <stddef.h>
 #include <stdint.h>
 #include <string.h>
@@ -297,10 +298,12 @@ static int skb_weighted_cuts(const skb_cell *values, const skb_cell *weights, pt
             seen += runs[r].weight;
             int until = (int)(spare * (seen / light) + 0.5);
             int n_bins = least + until - dealt;
-            dealt = until;
+            if (n_bins > stop - start)
+                n_bins = (int)(stop - start); /* what this run cannot use goes to the next */
+            dealt += n_bins - least;
             n_cuts += skb_even_cuts(values, weights, start, stop, runs[r].weight, n_bins, cuts + n_cuts);
             if (n_bins == 0 && stop == m)
-                n_cuts--; /* the last run joins the heavy value before it */
+                cuts[--n_cuts] = INFINITY; /* the last run joins the heavy value before it */
             else if (n_bins > 0 && stop < m)
                 cuts[n_cuts++] = skb_between(values[stop - 1].number, values[stop].number);
         }

@@ -1,0 +1,252 @@
+"""The compiled binning kernels against plain Python: thresholds, distinct values, the search for codes."""
+
+import itertools
+import math
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from skboost._engine import binning
+
+LARGEST = np.finfo(np.float64).max
+
+
+def even_labels(weights, n_bins):
+    """Number of the bin of each value of a run: a bin ends where it is nearest to an even share of what is left."""
+    labels, left, here, label = [], sum(weights), 0.0, 0
+    for j, weight in enumerate(weights):
+        labels.append(label)
+        here += weight
+        values_left = len(weights) - 1 - j
+        bins_left = n_bins - label
+        if values_left and bins_left > 1 and (here + weights[j + 1] / 2 >= left / bins_left or values_left < bins_left):
+            left, here, label = left - here, 0.0, label + 1
+    return labels
+
+
+def heavy_values(weights, max_bins):
+    heavy = set()
+    while True:
+        light = sum(w for j, w in enumerate(weights) if j not in heavy)
+        share = light / (max_bins - len(heavy))
+        found = {j for j, w in enumerate(weights) if w >= share}
+        if len(found) >= max_bins:
+            return set()
+        if found == heavy:
+            return heavy
+        heavy = found
+
+
+def twin_labels(weights, max_bins):
+    """Bin of each distinct value: a bin for each heavy one, the others dealt to the runs between them by weight."""
+    heavy = heavy_values(weights, max_bins)
+    runs = [list(run) for _, run in itertools.groupby(range(len(weights)), lambda j: j if j in heavy else -1)]
+    light = sum(w for j, w in enumerate(weights) if j not in heavy)
+    n_light = sum(run[0] not in heavy for run in runs)
+    available = max_bins - len(heavy)
+    least = int(available >= n_light)
+    labels, seen, dealt, glued = [], 0.0, 0, False
+    for run in runs:
+        start = labels[-1] + (not glued) if labels else 0
+        glued = False
+        if run[0] in heavy:
+            labels.append(start)
+            continue
+        seen += sum(weights[j] for j in run)
+        until = int((available - least * n_light) * (seen / light) + 0.5)
+        n_bins = min(least + until - dealt, len(run))
+        dealt += n_bins - least
+        if n_bins:
+            labels += [start + label for label in even_labels([weights[j] for j in run], n_bins)]
+        elif run[-1] == len(weights) - 1:
+            labels += [labels[-1]] * len(run)
+        else:
+            labels += [start] * len(run)
+            glued = True
+    return labels
+
+
+def twin_cuts(x, weights, max_bins):
+    known = ~np.isnan(x)
+    x = np.clip(x[known], -LARGEST, LARGEST) + 0.0
+    values = sorted(set(x.tolist()))
+    totals = [math.fsum(weights[known][x == value]) for value in values]
+    labels = list(range(len(values))) if len(values) <= max_bins else twin_labels(totals, max_bins)
+    cuts = []
+    for low, high, left, right in zip(values, values[1:], labels, labels[1:], strict=False):
+        if left != right:
+            middle = 0.5 * low + 0.5 * high
+            cuts.append(middle if low <= middle < high else low)
+    return np.array(cuts)
+
+
+def cuts_of(x, weights=None, max_bins=255, n_threads=1):
+    cuts, n_cuts = binning.find_cuts(x.reshape(len(x), -1), weights, np.zeros(1, dtype=np.uint8), max_bins, n_threads)
+    assert np.all(np.isinf(cuts[0, n_cuts[0] :]))
+    return cuts[0, : n_cuts[0]]
+
+
+numbers = st.one_of(
+    st.integers(-9, 9).map(float),
+    st.floats(width=64, allow_nan=True, allow_infinity=True),
+    st.sampled_from([np.nan, np.inf, -np.inf, 0.0, -0.0, LARGEST, -LARGEST, 5e-324, -5e-324]),
+)
+
+
+@settings(max_examples=300, deadline=None)
+@given(
+    st.lists(st.tuples(numbers, st.integers(1, 60)), min_size=1, max_size=120),
+    st.integers(2, 12),
+)
+def test_cuts_follow_the_rule(rows, max_bins):
+    x, weights = np.array([row[0] for row in rows]), np.array([float(row[1]) for row in rows])
+    expected = twin_cuts(x, weights, max_bins)
+    got = cuts_of(x, weights, max_bins)
+    np.testing.assert_array_equal(got, expected)
+    assert len(got) < max_bins
+    assert np.all(np.isfinite(got))
+    assert np.all(np.diff(got) > 0)
+    np.testing.assert_array_equal(cuts_of(np.repeat(x, weights.astype(int)), None, max_bins), got)
+    np.testing.assert_array_equal(cuts_of(x, 2.0**-30 * weights, max_bins), got)
+
+
+@settings(max_examples=100, deadline=None)
+@given(st.lists(st.integers(1, 1000), min_size=13, max_size=200), st.integers(8, 12))
+def test_bins_are_even_and_heavy_values_alone(weights, max_bins):
+    weights, x = np.array(weights, dtype=float), np.arange(len(weights)) + 0.0
+    labels = np.searchsorted(cuts_of(x, weights, max_bins), x)
+    heavy = heavy_values(weights.tolist(), max_bins)
+    n_light_runs = np.sum(np.diff([0, *(j not in heavy for j in range(len(weights)))]) == 1)
+    bins = np.bincount(labels, weights)
+    assert bins.min() > 0
+    if n_light_runs <= max_bins - len(heavy):
+        assert all(np.sum(labels == labels[j]) == 1 for j in heavy)
+    if not heavy:
+        # A bin may end half a value early or late, and each value is lighter than an even share.
+        assert bins.max() <= 2 * weights.sum() / max_bins
+
+
+def test_many_values_of_one_weight_give_equal_bins():
+    cuts = cuts_of(np.arange(25500.0))
+    np.testing.assert_array_equal(cuts, np.arange(99.5, 25499, 100))
+
+
+def test_a_heavy_value_leaves_the_other_bins_to_the_rest():
+    x = np.concatenate([np.zeros(30000), np.arange(1, 10001)])
+    cuts = cuts_of(x)
+    assert len(cuts) == 254
+    assert cuts[0] == 0.5
+    counts = np.bincount(np.searchsorted(cuts, x))
+    assert counts[0] == 30000
+    assert set(counts[1:]) <= {39, 40}
+
+
+@pytest.mark.parametrize(
+    ("low", "high"),
+    [
+        (1.0, np.nextafter(1.0, 2.0)),
+        (0.0, 5e-324),
+        (-5e-324, 0.0),
+        (5e-324, 1e-323),
+        (-LARGEST, LARGEST),
+        (LARGEST / 2, LARGEST),
+        (np.nextafter(LARGEST, 0), LARGEST),
+        (-1.0, np.inf),
+        (-np.inf, np.inf),
+    ],
+)
+def test_a_cut_is_finite_and_separates_its_neighbours(low, high):
+    (cut,) = cuts_of(np.array([low, high, np.nan]))
+    assert np.isfinite(cut)
+    assert low <= cut < high
+
+
+def test_the_largest_numbers_share_a_bin_with_the_infinities():
+    assert len(cuts_of(np.array([-np.inf, -LARGEST]))) == 0
+    assert len(cuts_of(np.array([np.inf, LARGEST]))) == 0
+
+
+def test_cuts_match_the_midpoints_of_a_large_sort():
+    rng = np.random.default_rng(0)
+    x = rng.integers(-100, 100, 10_000) / 7.0
+    values = np.unique(x)
+    np.testing.assert_array_equal(cuts_of(x), 0.5 * values[:-1] + 0.5 * values[1:])
+
+
+@pytest.mark.parametrize("n", [1, 7, 255, 4095, 4096, 5000])
+@pytest.mark.parametrize("weighted", [False, True])
+def test_distinct_values(n, weighted):
+    rng = np.random.default_rng(n)
+    x = np.where(rng.random(n) < 0.2, np.nan, np.round(rng.normal(size=n) * 10.0 ** rng.integers(-3, 4, n), 2))
+    x[rng.random(n) < 0.05] = np.inf
+    x[rng.random(n) < 0.05] = -np.inf
+    weights = rng.integers(1, 9, n).astype(float) if weighted else None
+    values, totals = binning.distinct_values(x, weights)
+    known = ~np.isnan(x)
+    expected, where = np.unique(x[known] + 0.0, return_inverse=True)
+    np.testing.assert_array_equal(values, expected)
+    np.testing.assert_array_equal(totals, np.bincount(where, None if weights is None else weights[known]))
+
+
+def tables(cuts, n_bins, levels=(), codes=()):
+    padded = np.full((1, 256), np.inf)
+    padded[0, : len(cuts)] = cuts
+    return (
+        padded,
+        np.array([n_bins], dtype=np.int32),
+        np.array([len(levels) > 0], dtype=np.uint8),
+        np.array([0, len(levels)]),
+        np.asarray(levels, dtype=np.float64),
+        np.asarray(codes, dtype=np.uint8),
+    )
+
+
+def codes_of(x, *table):
+    return binning.transform(x.reshape(-1, 1), *table, 1, False)[0][0]
+
+
+@pytest.mark.parametrize("n_cuts", [0, 1, 2, 3, 4, 7, 8, 15, 16, 100, 127, 128, 253, 254])
+def test_search_counts_the_cuts_below(n_cuts):
+    rng = np.random.default_rng(n_cuts)
+    cuts = np.sort(rng.normal(size=n_cuts))
+    x = np.concatenate([rng.normal(size=700), cuts, [np.nan, np.inf, -np.inf, LARGEST, -LARGEST, 0.0, -0.0]])
+    expected = np.where(np.isnan(x), 0, 1 + np.sum(cuts < x[:, None], axis=1))
+    np.testing.assert_array_equal(codes_of(x, *tables(cuts, n_cuts + 2)), expected)
+
+
+def test_float32_values_meet_double_cuts():
+    cut = np.float64(np.float32(0.1)) - 1e-12
+    x = np.array([0.1, np.nextafter(np.float32(0.1), np.float32(0))], dtype=np.float32)
+    np.testing.assert_array_equal(codes_of(x, *tables([cut], 3)), [2, 1])
+
+
+@pytest.mark.parametrize("levels", [[0, 1, 2, 3], [-7, -1, 0.5, 1e300], [3], [-np.inf, 0, np.inf], range(0, 15000, 3)])
+def test_levels_are_looked_up_exactly(levels):
+    levels = np.asarray(levels, dtype=np.float64)
+    codes = np.random.default_rng(0).integers(1, 256, len(levels))
+    x = np.concatenate([levels, np.nextafter(levels, -np.inf), levels + 0.5, [np.nan, np.inf, -np.inf, 1e308, -0.0]])
+    known = dict(zip(levels.tolist(), codes.tolist(), strict=True))
+    expected = [known.get(value, 0) for value in x.tolist()]
+    np.testing.assert_array_equal(codes_of(x, *tables([], 256, levels, codes)), expected)
+
+
+def test_empty_shapes():
+    nothing = tables([], 2)
+    assert codes_of(np.empty(0), *nothing).shape == (0,)
+    no_features = (np.empty((0, 256)), np.empty(0, dtype=np.int32), np.empty(0, dtype=np.uint8), np.zeros(1, dtype=int))
+    columns, rows = binning.transform(np.empty((3, 0)), *no_features, np.empty(0), np.empty(0, dtype=np.uint8), 1, True)
+    assert columns.shape == (0, 3)
+    assert rows.shape == (3, 0)
+    cuts, n_cuts = binning.find_cuts(np.empty((0, 2)), None, np.zeros(2, dtype=np.uint8), 255, 1)
+    assert np.all(np.isinf(cuts))
+    assert n_cuts.tolist() == [0, 0]
+    assert len(binning.distinct_values(np.empty(0), None)[0]) == 0
+
+
+def test_shapes_that_do_not_fit_are_refused():
+    with pytest.raises(ValueError, match="do not match"):
+        binning.transform(np.zeros((3, 2)), *tables([], 2), 1, False)
+    with pytest.raises(ValueError, match="differ in length"):
+        cuts_of(np.zeros(3), np.ones(2))
