@@ -23,10 +23,10 @@ cdef bint loss_needs_metric(const loss_t *loss) noexcept nogil
 
 # grad receives dL/df as float32, hess (when hessian) the second derivative: p(1 - p) for the multinomial loss,
 # the diagonal of the Fisher information for the gaussian one.
-# Without hessian hess is neither read nor written and may be NULL, except for losses with loss_needs_metric: there grad
-# receives the natural gradient F^-1 g and hess the diagonal of F^-1, the variance (in units of sigma^2) of the row's noise.
-cdef void loss_gradients(const loss_t *loss, Py_ssize_t n, const double *y, const double *score, Py_ssize_t score_stride,
-                         const double *base, bint hessian, float *grad, float *hess,
+# Without hessian hess is neither read nor written and may be NULL, except for losses with loss_needs_metric: there
+# grad receives the natural gradient F^-1 g and hess the diagonal of F^-1, the variance of the row's noise over sigma^2.
+cdef void loss_gradients(const loss_t *loss, Py_ssize_t n, const double *y, const double *score,
+                         Py_ssize_t score_stride, const double *base, bint hessian, float *grad, float *hess,
                          Py_ssize_t grad_stride) noexcept nogil
 
 # out[i] receives the loss of row i, less terms that depend on y alone (and ln(2 pi) / 2 for the gaussian loss).

@@ -1,7 +1,7 @@
 """Losses on raw scores: gradients, second derivatives, values and order-free means.
 
-A loss is any object with attributes `kind`, `n_outputs` and `params`; raw scores are arrays of shape (n_outputs, n_rows)
-to which `base`, of shape (n_outputs,), is added.
+A loss is any object with attributes `kind`, `n_outputs` and `params`. Raw scores are arrays of shape
+(n_outputs, n_rows), to which `base`, of shape (n_outputs,), is added.
 """
 
 from cython.parallel cimport parallel, prange
@@ -82,8 +82,8 @@ cdef bint loss_needs_metric(const loss_t *loss) noexcept nogil:
     return loss.kind == LOSS_GAUSSIAN
 
 
-cdef void loss_gradients(const loss_t *loss, Py_ssize_t n, const double *y, const double *score, Py_ssize_t score_stride,
-                         const double *base, bint hessian, float *grad, float *hess,
+cdef void loss_gradients(const loss_t *loss, Py_ssize_t n, const double *y, const double *score,
+                         Py_ssize_t score_stride, const double *base, bint hessian, float *grad, float *hess,
                          Py_ssize_t grad_stride) noexcept nogil:
     skb_loss_gradients(loss, n, y, score, score_stride, base, hessian, grad, hess, grad_stride)
 
@@ -94,7 +94,7 @@ cdef void loss_values(const loss_t *loss, Py_ssize_t n, const double *y, const d
 
 
 def gradients(loss, const double[::1] y, const double[:, ::1] score, const double[::1] base, bint hessian):
-    """Return (grad, hess), float32 arrays of shape (n_outputs, n_rows); hess is None where `losses.pxd` leaves it unused."""
+    """Return (grad, hess), float32 of shape (n_outputs, n_rows); hess is None where losses.pxd leaves it unused."""
     cdef loss_t c_loss
     cdef Py_ssize_t n = y.shape[0]
     cdef float[:, ::1] grad, hess

@@ -1,0 +1,248 @@
+"""Losses in Python: domains, optimal constants, links, and what weights and units do to them."""
+
+import pickle
+
+import numpy as np
+import pytest
+from numpy.testing import assert_allclose, assert_array_equal
+from oracles import losses as oracle
+
+from skboost import _losses
+
+NAMES = {
+    "squared_error": ("squared_error", None),
+    "poisson": ("poisson", None),
+    "gaussian": ("gaussian", None),
+    "binary": ("log_loss", 2),
+    "multinomial": ("log_loss", 4),
+}
+
+
+def make_target(name, n, seed=0):
+    rng = np.random.default_rng([seed, n])
+    if name == "poisson":
+        return rng.poisson(1.5, n).astype(float)
+    if name in ("binary", "multinomial"):
+        # Every class occurs.
+        n_classes = NAMES[name][1]
+        return rng.permutation(np.r_[np.arange(n_classes), rng.integers(0, n_classes, n - n_classes)]).astype(float)
+    return rng.normal(3.0, 5.0, n)
+
+
+def bound_loss(name, y, sample_weight=None):
+    """Return the loss as an estimator uses it, and the target that the engine sees."""
+    loss = _losses.make_loss(*NAMES[name]).bind(y, sample_weight)
+    return loss, loss.to_internal(y)
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_base_score_follows_the_textbook(name, seed):
+    y = make_target(name, 400, seed)
+    loss = _losses.make_loss(*NAMES[name])
+    assert loss.base_score(y).shape == (loss.n_outputs,)
+    assert_allclose(loss.base_score(y), oracle.base_score(name, y, NAMES[name][1]), rtol=1e-13, atol=1e-14)
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_base_score_minimises_the_mean_loss(name, seed):
+    y, weight = make_target(name, 300, seed), np.random.default_rng(seed).random(300)
+    loss, target = bound_loss(name, y, weight)
+    base, score = loss.base_score(target, weight), np.zeros((loss.n_outputs, 300))
+    best = loss.mean_loss(target, score, base, weight)
+    for k in range(loss.n_outputs):
+        for step in (-0.01, 0.01):
+            moved = base.copy()
+            moved[k] += step
+            assert loss.mean_loss(target, score, moved, weight) > best
+    grad, _ = loss.gradients(target, score, base, hessian=True)
+    assert_allclose(grad.astype(float) @ weight, 0, atol=1e-4)
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_constants_know_no_order_and_take_weights_as_repetitions(name, seed):
+    rng = np.random.default_rng(seed)
+    y, weight, order = make_target(name, 500, seed), rng.integers(1, 5, 500).astype(float), rng.permutation(500)
+    loss, target = bound_loss(name, y, weight)
+    base = loss.base_score(target, weight)
+    cases = [(y[order], weight[order]), (np.repeat(y, weight.astype(int)), None), (y, weight * 0.25)]
+    cases.append((np.append(y, y[:9]), np.append(weight, np.zeros(9))))
+    for other_y, other_weight in cases:
+        other, other_target = bound_loss(name, other_y, other_weight)
+        assert vars(other) == vars(loss)
+        assert_array_equal(other.base_score(other_target, other_weight), base)
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_fractional_weights_know_no_order(name, seed):
+    rng = np.random.default_rng(seed)
+    y, weight, order = make_target(name, 500, seed), rng.random(500), rng.permutation(500)
+    loss, target = bound_loss(name, y, weight)
+    other, other_target = bound_loss(name, y[order], weight[order])
+    assert vars(other) == vars(loss)
+    assert_array_equal(other.base_score(other_target, weight[order]), loss.base_score(target, weight))
+
+
+def test_multinomial_base_score_is_centred():
+    base = _losses.make_loss("log_loss", 3).base_score(np.repeat([0.0, 1.0, 2.0], [3, 2, 1]))
+    assert_allclose(base, [0.501359, 0.095894, -0.597253], atol=1e-6)
+
+
+def test_swapping_labels_negates_the_binary_base_score():
+    y, weight = make_target("binary", 101), np.random.default_rng(0).random(101)
+    loss = _losses.make_loss("log_loss", 2)
+    assert_array_equal(loss.base_score(1 - y, weight), -loss.base_score(y, weight))
+
+
+def test_class_without_rows_has_a_finite_base_score():
+    for n_classes in (2, 5):
+        base = _losses.make_loss("log_loss", n_classes).base_score(np.ones(10))
+        assert np.isfinite(base).all()
+        probability = _losses.make_loss("log_loss", n_classes).inverse_link(base[0] if n_classes == 2 else base)
+        assert_allclose(probability, np.eye(n_classes)[1], atol=1e-14)
+
+
+@pytest.mark.parametrize("factor", [2.0**-30, 1024.0])
+def test_gaussian_follows_units_that_are_powers_of_two_exactly(factor, seed):
+    y = make_target("gaussian", 200, seed)
+    loss, target = bound_loss("gaussian", y)
+    scaled, scaled_target = bound_loss("gaussian", y * factor)
+    assert_array_equal(scaled_target, target)
+    raw = np.random.default_rng(seed).normal(size=(50, 2))
+    mean, variance = loss.mean_variance(raw)
+    scaled_mean, scaled_variance = scaled.mean_variance(raw)
+    assert_array_equal(scaled_mean, mean * factor)
+    assert_array_equal(scaled_variance, variance * factor**2)
+
+
+def test_gaussian_base_score_predicts_mean_and_variance(seed):
+    y, weight = make_target("gaussian", 200, seed), np.random.default_rng(seed).random(200)
+    loss, target = bound_loss("gaussian", y, weight)
+    mean, variance = loss.mean_variance(loss.base_score(target, weight))
+    assert_allclose(mean, np.average(y, weights=weight), rtol=1e-11)
+    assert_allclose(variance, np.average((y - mean) ** 2, weights=weight), rtol=1e-10)
+    assert_array_equal(loss.inverse_link(loss.base_score(target, weight)), mean)
+    assert 0.5 < np.std(target) < 2.1
+
+
+def test_gaussian_value_is_the_negative_log_likelihood():
+    y = make_target("gaussian", 100)
+    loss, target = bound_loss("gaussian", y)
+    base, score = loss.base_score(target), np.random.default_rng(0).normal(size=(2, 100)) / 4
+    mean, variance = loss.mean_variance((base[:, None] + score).T)
+    expected = np.mean((y - mean) ** 2 / variance + np.log(2 * np.pi * variance)) / 2
+    assert_allclose(loss.mean_loss(target, score, base) + loss.value_offset, expected, rtol=1e-12)
+
+
+@pytest.mark.parametrize("level", [0.0, 3.7, -1e12, 1e-250])
+def test_constant_target_has_a_small_positive_spread(level):
+    y = np.full(20, level)
+    loss, target = bound_loss("gaussian", y)
+    assert_array_equal(target, 0)
+    mean, variance = loss.mean_variance(loss.base_score(target))
+    assert mean == level
+    assert 0 <= np.sqrt(variance) <= 1e-7 * max(abs(level), 1)
+    assert loss.scale > 0
+
+
+def test_nearly_constant_target_is_not_taken_for_noise():
+    y = 1e6 + np.array([0.0, 1e-6, 2e-6, 3e-6])
+    loss, target = bound_loss("gaussian", y)
+    assert 0.5 < np.std(target) < 2.1
+    assert loss.scale < 1e-5
+
+
+def test_links():
+    raw = np.array([-800.0, -1.0, 0.0, 2.0, 800.0])
+    assert_array_equal(_losses.make_loss("squared_error").inverse_link(raw), raw)
+    assert_allclose(_losses.make_loss("poisson").inverse_link(raw[1:4]), np.exp(raw[1:4]))
+    assert np.isfinite(_losses.make_loss("poisson").inverse_link(raw)).all()
+    probability = _losses.make_loss("log_loss", 2).inverse_link(raw)
+    assert probability.shape == (5, 2)
+    assert_allclose(probability[:, 1], [0, 0.268941, 0.5, 0.880797, 1], atol=1e-6)
+    assert_allclose(probability.sum(axis=1), 1, rtol=1e-15)
+    members = _losses.make_loss("log_loss", 2).inverse_link(np.zeros((3, 4)))
+    assert members.shape == (3, 4, 2)
+
+
+def test_softmax_ignores_shifts_and_memory_layout(seed):
+    loss = _losses.make_loss("log_loss", 12)
+    raw = np.round(np.random.default_rng(seed).normal(0, 5, (40, 12)) * 256) / 256
+    p = loss.inverse_link(raw)
+    assert_allclose(p, np.exp(raw) / np.exp(raw).sum(axis=1, keepdims=True), rtol=1e-13)
+    assert_array_equal(loss.inverse_link(raw + 2.0**30), p)
+    assert_array_equal(loss.inverse_link(np.asfortranarray(raw)), p)
+    assert_array_equal(np.vstack([loss.inverse_link(row) for row in raw]), p)
+    assert_array_equal(loss.inverse_link(np.array([1e4] + [-1e4] * 11)), np.eye(12)[0])
+
+
+def test_link_inverts_the_base_score():
+    for name in ("poisson", "binary", "multinomial", "squared_error"):
+        y = make_target(name, 300)
+        loss, target = bound_loss(name, y)
+        base = loss.base_score(target)
+        prediction = loss.inverse_link(base if loss.n_outputs > 1 else base[0])
+        share = [np.mean(y == k) for k in range(loss.n_outputs if loss.n_outputs > 1 else 2)]
+        assert_allclose(prediction, share if loss.prediction_scale == "probability" else np.mean(y), rtol=1e-13)
+
+
+@pytest.mark.parametrize(
+    ("y", "weight", "message"),
+    [
+        ([1.0, -0.5], None, "smallest target is -0.5"),
+        ([0.0, 0.0], None, "all targets are 0"),
+        ([0.0, 1.0], [1, 0], "all targets are 0"),
+        ([1e15, 1e15], None, "mean of y between 1e-13 and 1e13"),
+    ],
+)
+def test_poisson_refuses_targets_outside_its_domain(y, weight, message):
+    with pytest.raises(ValueError, match=f"loss='poisson'.*{message}"):
+        _losses.make_loss("poisson").check_target(np.array(y), weight)
+
+
+def test_targets_inside_the_domain_pass():
+    _losses.make_loss("poisson").check_target(np.array([0.0, 2.5, -1.0]), np.array([1, 1, 0]))
+    _losses.make_loss("squared_error").check_target(np.array([-1.0, 2.0]))
+    _losses.make_loss("gaussian").check_target(np.array([-1.0, 2.0]))
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (("absolute",), "loss must be one of .*'squared_error'.*got 'absolute'"),
+        (("log_loss",), "at least 2 classes, got None"),
+        (("log_loss", 1), "at least 2 classes, got 1"),
+        (("poisson", 3), "knows no classes"),
+    ],
+)
+def test_unknown_losses_are_refused(arguments, message):
+    with pytest.raises(ValueError, match=message):
+        _losses.make_loss(*arguments)
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_losses_describe_themselves(name):
+    y = make_target(name, 50)
+    loss, _ = bound_loss(name, y)
+    assert loss.name == NAMES[name][0]
+    assert vars(pickle.loads(pickle.dumps(loss))) == vars(loss)
+    assert repr(loss).startswith(type(loss).__name__ + "(")
+    assert loss.constant_hessian == (name == "squared_error")
+
+
+@pytest.mark.parametrize("name", ["squared_error", "binary", "multinomial"])
+def test_curvature_bounds_the_second_derivative(name, seed):
+    """For several outputs the bound is that of the largest eigenvalue of diag(p) - p p^T."""
+    y = make_target(name, 500, seed)
+    loss, target = bound_loss(name, y)
+    score = np.random.default_rng(seed).normal(0, 2, (loss.n_outputs, 500))
+    _, hess = loss.gradients(target, score, np.zeros(loss.n_outputs), hessian=True)
+    assert hess.max() <= loss.curvature
+    if name == "multinomial":
+        p = loss.inverse_link(score.T)
+        matrices = np.einsum("ij,jk->ijk", p, np.eye(4)) - p[:, :, None] * p[:, None, :]
+        assert np.linalg.eigvalsh(matrices).max() <= loss.curvature
+
+
+def test_curvature_of_poisson_is_known_once_bound():
+    assert _losses.make_loss("poisson").curvature is None
+    assert _losses.make_loss("poisson").bind(np.array([1.0, 2.0, 6.0])).curvature == 3.0
