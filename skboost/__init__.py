@@ -1,5 +1,7 @@
 """Gradient boosting that knows what it does not know."""
 
+from skboost._uncertainty import Uncertainty
 from skboost._version import __version__
+from skboost.sglb import SGLBClassifier, SGLBRegressor
 
-__all__ = ["__version__"]
+__all__ = ["SGLBClassifier", "SGLBRegressor", "Uncertainty", "__version__"]

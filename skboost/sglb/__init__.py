@@ -1,0 +1,5 @@
+"""Stochastic gradient Langevin boosting."""
+
+from skboost.sglb._estimators import SGLBClassifier, SGLBRegressor
+
+__all__ = ["SGLBClassifier", "SGLBRegressor"]

@@ -1,0 +1,713 @@
+"""The public estimators: parameters, docstrings, and what regression and classification do differently."""
+
+import numbers
+
+import numpy as np
+from sklearn.base import ClassifierMixin, RegressorMixin
+
+from skboost import _uncertainty
+from skboost._compat import Interval, StrOptions
+from skboost._losses import make_loss
+from skboost._validation import apply_class_weight
+from skboost.sglb._estimators_base import BaseSGLB, StageClassifier, StageRegressor
+
+
+class SGLBRegressor(RegressorMixin, BaseSGLB):
+    """Stochastic gradient Langevin boosting for regression.
+
+    Gradient boosting of trees turned into a Markov chain: noise on the gradients and a slow shrinkage of the model make its states
+    samples from a posterior. One fit gives predictions and, from the late states of the chain, a virtual ensemble whose spread
+    is the model's knowledge uncertainty [1]_ [2]_.
+
+    Parameters
+    ----------
+    loss : {"squared_error", "gaussian", "poisson"}, default="squared_error"
+        "gaussian" predicts a mean and a variance for every row and is the loss with data uncertainty; "poisson" is for counts and
+        rates, with a log link.
+    n_estimators : int, default=500
+        Number of boosting iterations. Each grows one tree, with vector leaves when the loss has several outputs.
+    learning_rate : float, default=0.1
+        Step of the chain (eps), in (0, 1].
+    grow_policy : {"symmetric", "depthwise", "lossguide"}, default="symmetric"
+        "symmetric": all nodes of a level share one test (fast to evaluate, smooth); a node that a level's test would leave with a
+        child below `min_samples_leaf` stays whole in that level. "depthwise": level by level. "lossguide": the leaf of
+        largest gain first.
+    max_depth : int or None, default=6
+        Largest depth of a tree. None means no limit; "symmetric" needs a depth between 1 and 16.
+    max_leaf_nodes : int or None, default=None
+        Largest number of leaves. None means no limit, but 31 with "lossguide". Not for "symmetric".
+    min_samples_leaf : float, default=5
+        Least total sample weight of a leaf (before class weights).
+    l2_regularization : float, default=1.0
+        lambda, in units of weight. It is a preconditioner of the chain, not a prior: the stationary law does not depend on it.
+    max_bins : int, default=255
+        Largest number of bins of a column, 2 to 255; missing values have one more.
+    max_features : int or float, default=1.0
+        Columns drawn for each tree: a number, or a share in (0, 1].
+    subsample : float, default=1.0
+        Share of the rows drawn for the structure of each tree, in (0, 1]. Leaf values always use all rows.
+    categorical_features : array-like of bool, int or str, "from_dtype" or None, default="from_dtype"
+        Categorical columns as a mask, column numbers or names. "from_dtype": the columns of categorical type in a pandas or
+        polars frame. None: no column. A column of more than `max_bins` categories keeps the heaviest apart and pools the rest.
+    monotonic_cst : array-like of int, dict of str to int or None, default=None
+        1 for increasing, -1 for decreasing, 0 for free; by position, or by column name. For losses with one output.
+    interaction_cst : {"pairwise", "no_interactions"}, sequence of collections of int or None, default=None
+        Groups of columns that may meet in one tree path, as in scikit-learn.
+    posterior_sampling : bool, default=True
+        Sample from a posterior: Langevin noise on, model shrink rate ``1 / (2 N)`` with N the total weight.
+    langevin : bool or None, default=None
+        Noise without the posterior's shrink rate. None follows `posterior_sampling`; with both off this is plain gradient
+        boosting.
+    diffusion_temperature : float or None, default=None
+        Inverse temperature T per row: the noise on a row's gradient has standard deviation ``sqrt(2 v / (eps T))``, so larger is
+        quieter; 0 means no noise. 1 samples the exact posterior. None: 100 with `posterior_sampling`, else 10000.
+    model_shrink_rate : float or None, default=None
+        gamma: the model is multiplied by ``1 - gamma * eps`` before each iteration. None means 0; must be None with
+        `posterior_sampling`, which sets it.
+    model_shrink_mode : {"constant", "decreasing"}, default="constant"
+        "decreasing" uses ``1 - gamma / t`` in iteration t. The base score is never shrunk.
+    leaf_estimation : {"gradient", "newton"}, default="gradient"
+        Gradient leaves have a clean stationary law; Newton leaves are an approximation unless the second derivative is constant.
+        The same for squared error.
+    averaging : {"last", "mean"}, default="last"
+        What `predict` uses: the last state of the chain, or the mean of the raw scores over the second half of the chain.
+    noise_variance : float or "auto", default="auto"
+        Variance of the target around the model, for loss="squared_error" with noise. "auto" measures it on held-out rows of a short
+        fit without noise.
+    early_stopping : bool, default=False
+        Stop when the score has not grown for `n_iter_no_change` iterations and keep the best model. It selects an early state of
+        the chain, so leave it off when the uncertainties matter.
+    validation_fraction : int, float or None, default=0.1
+        Rows held out for early stopping: a share, or a number. None: score the training rows.
+    n_iter_no_change : int, default=10
+        Patience of early stopping.
+    tol : float, default=1e-7
+        Growth of the score that counts.
+    scoring : str, callable or None, default="loss"
+        Score of early stopping: "loss" for minus the mean loss, a name or callable of scikit-learn, None for the
+        estimator's own score.
+    warm_start : bool, default=False
+        Continue the chain of the last fit up to `n_estimators`; on the same data the result equals one uninterrupted fit.
+    n_jobs : int or None, default=None
+        Threads. None: all usable cores as limited by threadpoolctl and OMP_NUM_THREADS; -1 all, -2 all but one. The result does not
+        depend on it.
+    random_state : int, RandomState instance or None, default=None
+        Seed of all draws. They are keyed by the content of the rows, so the order of the rows does not matter.
+    verbose : int, default=0
+        1 prints a line at the start and the end of a fit, 2 also the progress in between.
+
+    Attributes
+    ----------
+    n_features_in_ : int
+        Number of columns.
+    feature_names_in_ : ndarray of shape (n_features_in_,)
+        Names of the columns; only when all are strings.
+    n_iter_ : int
+        Iterations of the fitted model.
+    feature_importances_ : ndarray of shape (n_features_in_,)
+        Share of each column in the gain of all splits; sums to 1, or all 0 when nothing was split.
+    train_score_, validation_score_ : ndarray of shape (n_scored,)
+        Scores of the models of 0, 1, 2, ... iterations, higher is better; empty without early stopping.
+    noise_variance_ : float
+        Variance v of the target around the model that scales the noise; 1 for losses that are likelihoods.
+    diffusion_temperature_ : float
+        T in use, 0 when the noise is off.
+    shrink_factors_ : ndarray of shape (n_iter_,)
+        Factor on the model before each iteration.
+
+    See Also
+    --------
+    SGLBClassifier : The same for classification.
+    sklearn.ensemble.HistGradientBoostingRegressor : Gradient boosting without uncertainty.
+
+    Notes
+    -----
+    Iteration t shrinks the model by s_t, takes gradients g there, grows the tree on ``w g + sigma sqrt(w) xi`` and gives the leaf
+    of weight W and gradient sum G the step ``-eps (G + sigma sqrt(W + lambda) xi) / (W + lambda)`` with fresh noise. With
+    ``T = 1`` the chain's stationary law is the posterior; larger T concentrates it. Structure noise is drawn per distinct row of
+    bins, so whole-number weights equal repeated rows and the order of rows is irrelevant. One iteration costs about one addition per
+    row and column and level; memory is about three bytes per row and column.
+
+    References
+    ----------
+    .. [1] A. Ustimenko and L. Prokhorenkova, "SGLB: Stochastic Gradient Langevin Boosting", ICML 2021, arXiv:2001.07248.
+    .. [2] A. Malinin, L. Prokhorenkova and A. Ustimenko, "Uncertainty in Gradient Boosting via Ensembles", ICLR 2021,
+       arXiv:2006.10562.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from skboost import SGLBRegressor
+    >>> rng = np.random.default_rng(0)
+    >>> X = rng.uniform(-1, 1, size=(400, 1))
+    >>> y = np.sin(3 * X[:, 0]) + 0.1 * rng.normal(size=400)
+    >>> model = SGLBRegressor(n_estimators=100, random_state=0).fit(X, y)
+    >>> result = model.predict_uncertainty(X[:5])
+    >>> result.mean.shape, bool((result.knowledge >= 0).all())
+    ((5,), True)
+    """
+
+    _parameter_constraints: dict = {  # noqa: RUF012 (scikit-learn's protocol)
+        **BaseSGLB._parameter_constraints,
+        "loss": [StrOptions({"squared_error", "gaussian", "poisson"})],
+        "noise_variance": [Interval(numbers.Real, 0, None, closed="neither"), StrOptions({"auto"})],
+    }
+
+    def __init__(
+        self,
+        *,
+        loss="squared_error",
+        n_estimators=500,
+        learning_rate=0.1,
+        grow_policy="symmetric",
+        max_depth=6,
+        max_leaf_nodes=None,
+        min_samples_leaf=5,
+        l2_regularization=1.0,
+        max_bins=255,
+        max_features=1.0,
+        subsample=1.0,
+        categorical_features="from_dtype",
+        monotonic_cst=None,
+        interaction_cst=None,
+        posterior_sampling=True,
+        langevin=None,
+        diffusion_temperature=None,
+        model_shrink_rate=None,
+        model_shrink_mode="constant",
+        leaf_estimation="gradient",
+        averaging="last",
+        noise_variance="auto",
+        early_stopping=False,
+        validation_fraction=0.1,
+        n_iter_no_change=10,
+        tol=1e-7,
+        scoring="loss",
+        warm_start=False,
+        n_jobs=None,
+        random_state=None,
+        verbose=0,
+    ):
+        self.loss = loss
+        self.n_estimators = n_estimators
+        self.learning_rate = learning_rate
+        self.grow_policy = grow_policy
+        self.max_depth = max_depth
+        self.max_leaf_nodes = max_leaf_nodes
+        self.min_samples_leaf = min_samples_leaf
+        self.l2_regularization = l2_regularization
+        self.max_bins = max_bins
+        self.max_features = max_features
+        self.subsample = subsample
+        self.categorical_features = categorical_features
+        self.monotonic_cst = monotonic_cst
+        self.interaction_cst = interaction_cst
+        self.posterior_sampling = posterior_sampling
+        self.langevin = langevin
+        self.diffusion_temperature = diffusion_temperature
+        self.model_shrink_rate = model_shrink_rate
+        self.model_shrink_mode = model_shrink_mode
+        self.leaf_estimation = leaf_estimation
+        self.averaging = averaging
+        self.noise_variance = noise_variance
+        self.early_stopping = early_stopping
+        self.validation_fraction = validation_fraction
+        self.n_iter_no_change = n_iter_no_change
+        self.tol = tol
+        self.scoring = scoring
+        self.warm_start = warm_start
+        self.n_jobs = n_jobs
+        self.random_state = random_state
+        self.verbose = verbose
+
+    def _make_loss(self, data):
+        return make_loss(self.loss)
+
+    def _stage_model(self, loss, raw, classes):
+        return StageRegressor(self._from_raw(raw, loss))
+
+    def _from_raw(self, raw, loss):
+        """Predictions of shape (..., n_samples) from raw scores of shape (..., n_samples, n_outputs)."""
+        return loss.inverse_link(raw[..., 0] if loss.n_outputs == 1 else raw)
+
+    def predict(self, X):
+        """Predict the target.
+
+        Parameters
+        ----------
+        X : array-like of shape (n_samples, n_features)
+            Rows.
+
+        Returns
+        -------
+        ndarray of shape (n_samples,)
+            Expected values.
+        """
+        return self._from_raw(self._raw(X), self._loss)
+
+    def staged_predict(self, X):
+        """Predict with the model of 1, 2, ... iterations.
+
+        Parameters
+        ----------
+        X : array-like of shape (n_samples, n_features)
+            Rows.
+
+        Yields
+        ------
+        ndarray of shape (n_samples,)
+            What `predict` of a model stopped there returns.
+        """
+        for raw in self._staged_raw(X):
+            yield self._from_raw(raw, self._loss)
+
+    def predict_virtual_ensembles(self, X, n_members=10, *, return_variance=False):
+        """Predict with the members of the virtual ensemble.
+
+        Member k is the state of the chain after ``n_iter_ - (n_members - k) p`` iterations, ``p = n_iter_ // (2 n_members)``: it equals
+        the model of the same parameters stopped there.
+
+        Parameters
+        ----------
+        X : array-like of shape (n_samples, n_features)
+            Rows.
+        n_members : int, default=10
+            Number of members, at most ``n_iter_ // 2``.
+        return_variance : bool, default=False
+            Return also the members' predicted variances, for loss="gaussian".
+
+        Returns
+        -------
+        members : ndarray of shape (n_members, n_samples)
+            Predictions of the members.
+        variances : ndarray of shape (n_members, n_samples)
+            Their variances; only with `return_variance`.
+
+        Raises
+        ------
+        ValueError
+            If `n_members` is not an integer of at least 1 or needs more iterations than there are, or if `return_variance` is
+            asked of another loss.
+        """
+        if return_variance and self.loss != "gaussian":
+            raise ValueError(f"return_variance=True needs loss='gaussian', got loss={self.loss!r}.")
+        raw = self._member_raw(X, n_members)[1]
+        return self._loss.mean_variance(raw) if return_variance else self._from_raw(raw, self._loss)
+
+    def predict_uncertainty(self, X, n_members=10):
+        """Predict with uncertainty.
+
+        Parameters
+        ----------
+        X : array-like of shape (n_samples, n_features)
+            Rows.
+        n_members : int, default=10
+            Number of members of the virtual ensemble, at most ``n_iter_ // 2``.
+
+        Returns
+        -------
+        Uncertainty
+            Variances in squared units of the target: `knowledge` is the variance of the members' predictions, `data` the mean of
+            their predicted variances (None unless loss="gaussian"), `total` the sum.
+
+        Raises
+        ------
+        ValueError
+            If `n_members` is not an integer of at least 1 or needs more iterations than there are.
+        """
+        counts, raw = self._member_raw(X, n_members)
+        if self._loss.name == "gaussian":
+            parts = _uncertainty.gaussian(*self._loss.mean_variance(raw))
+        else:
+            parts = _uncertainty.regression(self._from_raw(raw, self._loss))
+        return self._as_uncertainty(parts, counts)
+
+
+class SGLBClassifier(ClassifierMixin, BaseSGLB):
+    """Stochastic gradient Langevin boosting for classification.
+
+    Gradient boosting of trees turned into a Markov chain: noise on the gradients and a slow shrinkage of the model make its states
+    samples from a posterior. One fit gives class probabilities and, from the late states of the chain, a virtual ensemble
+    that splits the total uncertainty into knowledge and data uncertainty [1]_ [2]_.
+
+    Parameters
+    ----------
+    loss : {"log_loss"}, default="log_loss"
+        Binary or multinomial log loss, by the number of classes.
+    n_estimators : int, default=500
+        Number of boosting iterations. Each grows one tree, with vector leaves when the loss has several outputs.
+    learning_rate : float, default=0.1
+        Step of the chain (eps), in (0, 1].
+    grow_policy : {"symmetric", "depthwise", "lossguide"}, default="symmetric"
+        "symmetric": all nodes of a level share one test (fast to evaluate, smooth); a node that a level's test would leave with a
+        child below `min_samples_leaf` stays whole in that level. "depthwise": level by level. "lossguide": the leaf of
+        largest gain first.
+    max_depth : int or None, default=6
+        Largest depth of a tree. None means no limit; "symmetric" needs a depth between 1 and 16.
+    max_leaf_nodes : int or None, default=None
+        Largest number of leaves. None means no limit, but 31 with "lossguide". Not for "symmetric".
+    min_samples_leaf : float, default=5
+        Least total sample weight of a leaf (before class weights).
+    l2_regularization : float, default=1.0
+        lambda, in units of weight. It is a preconditioner of the chain, not a prior: the stationary law does not depend on it.
+    max_bins : int, default=255
+        Largest number of bins of a column, 2 to 255; missing values have one more.
+    max_features : int or float, default=1.0
+        Columns drawn for each tree: a number, or a share in (0, 1].
+    subsample : float, default=1.0
+        Share of the rows drawn for the structure of each tree, in (0, 1]. Leaf values always use all rows.
+    categorical_features : array-like of bool, int or str, "from_dtype" or None, default="from_dtype"
+        Categorical columns as a mask, column numbers or names. "from_dtype": the columns of categorical type in a pandas or
+        polars frame. None: no column. A column of more than `max_bins` categories keeps the heaviest apart and pools the rest.
+    monotonic_cst : array-like of int, dict of str to int or None, default=None
+        1 for increasing, -1 for decreasing, 0 for free; by position, or by column name. For two classes; the
+        probability of ``classes_[1]`` is constrained.
+    interaction_cst : {"pairwise", "no_interactions"}, sequence of collections of int or None, default=None
+        Groups of columns that may meet in one tree path, as in scikit-learn.
+    posterior_sampling : bool, default=True
+        Sample from a posterior: Langevin noise on, model shrink rate ``1 / (2 N)`` with N the total weight.
+    langevin : bool or None, default=None
+        Noise without the posterior's shrink rate. None follows `posterior_sampling`; with both off this is plain gradient
+        boosting.
+    diffusion_temperature : float or None, default=None
+        Inverse temperature T per row: the noise on a row's gradient has standard deviation ``sqrt(2 v / (eps T))``, so larger is
+        quieter; 0 means no noise. 1 samples the exact posterior. None: 100 with `posterior_sampling`, else 10000.
+    model_shrink_rate : float or None, default=None
+        gamma: the model is multiplied by ``1 - gamma * eps`` before each iteration. None means 0; must be None with
+        `posterior_sampling`, which sets it.
+    model_shrink_mode : {"constant", "decreasing"}, default="constant"
+        "decreasing" uses ``1 - gamma / t`` in iteration t. The base score is never shrunk.
+    leaf_estimation : {"gradient", "newton"}, default="gradient"
+        Gradient leaves have a clean stationary law; Newton leaves are an approximation unless the second derivative is constant.
+        The same for squared error.
+    averaging : {"last", "mean"}, default="last"
+        What `predict` uses: the last state of the chain, or the mean of the raw scores over the second half of the chain.
+    early_stopping : bool, default=False
+        Stop when the score has not grown for `n_iter_no_change` iterations and keep the best model. It selects an early state of
+        the chain, so leave it off when the uncertainties matter.
+    validation_fraction : int, float or None, default=0.1
+        Rows held out for early stopping: a share, or a number. None: score the training rows.
+    n_iter_no_change : int, default=10
+        Patience of early stopping.
+    tol : float, default=1e-7
+        Growth of the score that counts.
+    scoring : str, callable or None, default="loss"
+        Score of early stopping: "loss" for minus the mean loss, a name or callable of scikit-learn, None for the
+        estimator's own score.
+    warm_start : bool, default=False
+        Continue the chain of the last fit up to `n_estimators`; on the same data the result equals one uninterrupted fit.
+    class_weight : dict, "balanced" or None, default=None
+        Weights of the classes, multiplied with the sample weights. "balanced": inverse to the total weight of the class.
+    n_jobs : int or None, default=None
+        Threads. None: all usable cores as limited by threadpoolctl and OMP_NUM_THREADS; -1 all, -2 all but one. The result does not
+        depend on it.
+    random_state : int, RandomState instance or None, default=None
+        Seed of all draws. They are keyed by the content of the rows, so the order of the rows does not matter.
+    verbose : int, default=0
+        1 prints a line at the start and the end of a fit, 2 also the progress in between.
+
+    Attributes
+    ----------
+    classes_ : ndarray of shape (n_classes,)
+        Class labels, sorted.
+    n_features_in_ : int
+        Number of columns.
+    feature_names_in_ : ndarray of shape (n_features_in_,)
+        Names of the columns; only when all are strings.
+    n_iter_ : int
+        Iterations of the fitted model.
+    feature_importances_ : ndarray of shape (n_features_in_,)
+        Share of each column in the gain of all splits; sums to 1, or all 0 when nothing was split.
+    train_score_, validation_score_ : ndarray of shape (n_scored,)
+        Scores of the models of 0, 1, 2, ... iterations, higher is better; empty without early stopping.
+    noise_variance_ : float
+        Variance v of the target around the model that scales the noise; 1 for losses that are likelihoods.
+    diffusion_temperature_ : float
+        T in use, 0 when the noise is off.
+    shrink_factors_ : ndarray of shape (n_iter_,)
+        Factor on the model before each iteration.
+
+    See Also
+    --------
+    SGLBRegressor : The same for regression.
+    sklearn.ensemble.HistGradientBoostingClassifier : Gradient boosting without uncertainty.
+
+    Notes
+    -----
+    Iteration t shrinks the model by s_t, takes gradients g there, grows the tree on ``w g + sigma sqrt(w) xi`` and gives the leaf
+    of weight W and gradient sum G the step ``-eps (G + sigma sqrt(W + lambda) xi) / (W + lambda)`` with fresh noise. With
+    ``T = 1`` the chain's stationary law is the posterior; larger T concentrates it. Structure noise is drawn per distinct row of
+    bins, so whole-number weights equal repeated rows and the order of rows is irrelevant. One iteration costs about one addition per
+    row and column and level; memory is about three bytes per row and column.
+
+    References
+    ----------
+    .. [1] A. Ustimenko and L. Prokhorenkova, "SGLB: Stochastic Gradient Langevin Boosting", ICML 2021, arXiv:2001.07248.
+    .. [2] A. Malinin, L. Prokhorenkova and A. Ustimenko, "Uncertainty in Gradient Boosting via Ensembles", ICLR 2021,
+       arXiv:2006.10562.
+
+    Examples
+    --------
+    >>> from sklearn.datasets import load_iris
+    >>> from skboost import SGLBClassifier
+    >>> X, y = load_iris(return_X_y=True)
+    >>> model = SGLBClassifier(n_estimators=60, random_state=0).fit(X, y)
+    >>> result = model.predict_uncertainty(X[:5])
+    >>> result.mean.shape, bool((result.total == result.data + result.knowledge).all())
+    ((5, 3), True)
+    """
+
+    _parameter_constraints: dict = {  # noqa: RUF012 (scikit-learn's protocol)
+        **BaseSGLB._parameter_constraints,
+        "loss": [StrOptions({"log_loss"})],
+        "class_weight": [dict, StrOptions({"balanced"}), None],
+    }
+
+    def __init__(
+        self,
+        *,
+        loss="log_loss",
+        n_estimators=500,
+        learning_rate=0.1,
+        grow_policy="symmetric",
+        max_depth=6,
+        max_leaf_nodes=None,
+        min_samples_leaf=5,
+        l2_regularization=1.0,
+        max_bins=255,
+        max_features=1.0,
+        subsample=1.0,
+        categorical_features="from_dtype",
+        monotonic_cst=None,
+        interaction_cst=None,
+        posterior_sampling=True,
+        langevin=None,
+        diffusion_temperature=None,
+        model_shrink_rate=None,
+        model_shrink_mode="constant",
+        leaf_estimation="gradient",
+        averaging="last",
+        early_stopping=False,
+        validation_fraction=0.1,
+        n_iter_no_change=10,
+        tol=1e-7,
+        scoring="loss",
+        warm_start=False,
+        class_weight=None,
+        n_jobs=None,
+        random_state=None,
+        verbose=0,
+    ):
+        self.loss = loss
+        self.n_estimators = n_estimators
+        self.learning_rate = learning_rate
+        self.grow_policy = grow_policy
+        self.max_depth = max_depth
+        self.max_leaf_nodes = max_leaf_nodes
+        self.min_samples_leaf = min_samples_leaf
+        self.l2_regularization = l2_regularization
+        self.max_bins = max_bins
+        self.max_features = max_features
+        self.subsample = subsample
+        self.categorical_features = categorical_features
+        self.monotonic_cst = monotonic_cst
+        self.interaction_cst = interaction_cst
+        self.posterior_sampling = posterior_sampling
+        self.langevin = langevin
+        self.diffusion_temperature = diffusion_temperature
+        self.model_shrink_rate = model_shrink_rate
+        self.model_shrink_mode = model_shrink_mode
+        self.leaf_estimation = leaf_estimation
+        self.averaging = averaging
+        self.early_stopping = early_stopping
+        self.validation_fraction = validation_fraction
+        self.n_iter_no_change = n_iter_no_change
+        self.tol = tol
+        self.scoring = scoring
+        self.warm_start = warm_start
+        self.class_weight = class_weight
+        self.n_jobs = n_jobs
+        self.random_state = random_state
+        self.verbose = verbose
+
+    def _make_loss(self, data):
+        return make_loss(self.loss, n_classes=len(data.classes))
+
+    def _weights(self, data):
+        if self.class_weight is None:
+            return data.sample_weight, None
+        weight = apply_class_weight(self.class_weight, data.y, data.classes, data.sample_weight)
+        counted = np.ones(len(data.y)) if data.sample_weight is None else data.sample_weight
+        return weight, None if weight is None else counted
+
+    def _stage_model(self, loss, raw, classes):
+        return StageClassifier(self._proba(raw, loss), raw, classes)
+
+    @staticmethod
+    def _proba(raw, loss):
+        """Probabilities of shape (..., n_classes) from raw scores of shape (..., n_outputs)."""
+        return loss.inverse_link(raw[..., 0] if loss.n_outputs == 1 else raw)
+
+    def decision_function(self, X):
+        """Return the raw scores.
+
+        Parameters
+        ----------
+        X : array-like of shape (n_samples, n_features)
+            Rows.
+
+        Returns
+        -------
+        ndarray of shape (n_samples,) or (n_samples, n_classes)
+            Log-odds of ``classes_[1]`` for two classes, else a score per class.
+        """
+        raw = self._raw(X)
+        return raw[:, 0] if raw.shape[1] == 1 else raw
+
+    def staged_decision_function(self, X):
+        """Return the raw scores of the model of 1, 2, ... iterations.
+
+        Parameters
+        ----------
+        X : array-like of shape (n_samples, n_features)
+            Rows.
+
+        Yields
+        ------
+        ndarray of shape (n_samples,) or (n_samples, n_classes)
+            What `decision_function` of a model stopped there returns.
+        """
+        for raw in self._staged_raw(X):
+            yield raw[:, 0] if raw.shape[1] == 1 else raw
+
+    def predict_proba(self, X):
+        """Predict class probabilities.
+
+        Parameters
+        ----------
+        X : array-like of shape (n_samples, n_features)
+            Rows.
+
+        Returns
+        -------
+        ndarray of shape (n_samples, n_classes)
+            Probabilities in the order of `classes_`.
+        """
+        return self._proba(self._raw(X), self._loss)
+
+    def predict_log_proba(self, X):
+        """Predict logarithms of class probabilities.
+
+        Parameters
+        ----------
+        X : array-like of shape (n_samples, n_features)
+            Rows.
+
+        Returns
+        -------
+        ndarray of shape (n_samples, n_classes)
+            Logarithm of `predict_proba`.
+        """
+        with np.errstate(divide="ignore"):
+            return np.log(self.predict_proba(X))
+
+    def staged_predict_proba(self, X):
+        """Predict class probabilities with the model of 1, 2, ... iterations.
+
+        Parameters
+        ----------
+        X : array-like of shape (n_samples, n_features)
+            Rows.
+
+        Yields
+        ------
+        ndarray of shape (n_samples, n_classes)
+            What `predict_proba` of a model stopped there returns.
+        """
+        for raw in self._staged_raw(X):
+            yield self._proba(raw, self._loss)
+
+    def predict(self, X):
+        """Predict the class.
+
+        Parameters
+        ----------
+        X : array-like of shape (n_samples, n_features)
+            Rows.
+
+        Returns
+        -------
+        ndarray of shape (n_samples,)
+            Class labels.
+        """
+        return self._labels(self._raw(X))
+
+    def staged_predict(self, X):
+        """Predict the class with the model of 1, 2, ... iterations.
+
+        Parameters
+        ----------
+        X : array-like of shape (n_samples, n_features)
+            Rows.
+
+        Yields
+        ------
+        ndarray of shape (n_samples,)
+            What `predict` of a model stopped there returns.
+        """
+        for raw in self._staged_raw(X):
+            yield self._labels(raw)
+
+    def _labels(self, raw):
+        # A raw score of exactly 0 is a tie and goes to the first class, as argmax does with equal probabilities.
+        return self.classes_[(raw[:, 0] > 0).astype(np.intp) if raw.shape[1] == 1 else np.argmax(raw, axis=1)]
+
+    def predict_virtual_ensembles(self, X, n_members=10):
+        """Predict class probabilities with the members of the virtual ensemble.
+
+        Member k is the state of the chain after ``n_iter_ - (n_members - k) p`` iterations, ``p = n_iter_ // (2 n_members)``: it equals
+        the model of the same parameters stopped there.
+
+        Parameters
+        ----------
+        X : array-like of shape (n_samples, n_features)
+            Rows.
+        n_members : int, default=10
+            Number of members, at most ``n_iter_ // 2``.
+
+        Returns
+        -------
+        ndarray of shape (n_members, n_samples, n_classes)
+            Probabilities of the members.
+
+        Raises
+        ------
+        ValueError
+            If `n_members` is not an integer of at least 1 or needs more iterations than there are.
+        """
+        return self._proba(self._member_raw(X, n_members)[1], self._loss)
+
+    def predict_uncertainty(self, X, n_members=10):
+        """Predict class probabilities with uncertainty.
+
+        Parameters
+        ----------
+        X : array-like of shape (n_samples, n_features)
+            Rows.
+        n_members : int, default=10
+            Number of members of the virtual ensemble, at most ``n_iter_ // 2``.
+
+        Returns
+        -------
+        Uncertainty
+            Entropies in nats: `total` of the mean probabilities, `data` the mean over members, `knowledge` the difference (the
+            mutual information between label and member).
+
+        Raises
+        ------
+        ValueError
+            If `n_members` is not an integer of at least 1 or needs more iterations than there are.
+        """
+        counts, raw = self._member_raw(X, n_members)
+        parts = _uncertainty.binary(raw[..., 0]) if raw.shape[-1] == 1 else _uncertainty.multinomial(raw)
+        return self._as_uncertainty(parts, counts)
