@@ -1,0 +1,586 @@
+"""Forests on rows: margins, virtual-ensemble members and leaf indices.
+
+A block of 256 rows is binned once into columns of codes. Then every tree gives the block its leaf positions and the
+sums take one step, ``F = F * mul[t] + add[t] * value_t(x)``, in float64 and in the order of the trees. So the result of
+a row depends neither on its block nor on the thread count nor on the instruction set, and the state after k trees,
+copied out on the way, is the model that stopped after k trees.
+
+The layout that all doors take is a dict of arrays made by ``Forest`` (``skboost/_forest.py``), which proves every index
+in it. Finding the leaves of a block and adding their values are separate steps, so that what else a leaf knows can be
+added beside its value.
+"""
+
+from cython.parallel cimport parallel
+from libc.stdint cimport int32_t, int64_t, uint8_t, uintptr_t
+from libc.string cimport memcpy, memset
+
+from skboost._engine.binning cimport bin_block, feature_bins_t, fill_tables
+from skboost._engine.omp cimport skb_num_threads, skb_thread_num
+
+cdef extern from *:
+    """
+    #include "isa.h"
+    #define SKB_IMPL "predict_impl.h"
+    #include "isa_expand.h"
+    """
+    const int SKB_BLOCK
+    const int SKB_GROUP
+    void skb_isa_init() noexcept nogil
+    void skb_masks "SKB_DISPATCH(skb_masks)" (
+        const void *nodes, Py_ssize_t n_nodes, const uint8_t *sets, const uint8_t *codes, int groups, uint8_t *slots,
+        uint8_t *spare, uint8_t *leaf) noexcept nogil
+    void skb_level_bits "SKB_DISPATCH(skb_level_bits)" (
+        const void *levels, int depth, const uint8_t *sets, const uint8_t *codes, int groups, uint8_t *spare,
+        uint8_t *index) noexcept nogil
+    void skb_add_bytes "SKB_DISPATCH(skb_add_bytes)" (
+        const uint8_t *index, const double *values, int n_values, int groups, double mul, double add,
+        double *acc) noexcept nogil
+    void skb_walk(
+        const void *nodes, Py_ssize_t n_nodes, const uint8_t *sets, const uint8_t *codes, Py_ssize_t stride,
+        Py_ssize_t n, int32_t *out) noexcept nogil
+    void skb_walk_levels(
+        const void *levels, int depth, const uint8_t *sets, const uint8_t *codes, Py_ssize_t stride, Py_ssize_t n,
+        int32_t *out) noexcept nogil
+    void skb_add_words(
+        const int32_t *index, const double *values, Py_ssize_t n, double mul, double add, double *acc) noexcept nogil
+    ctypedef struct skb_visit_t:
+        pass
+    int skb_lay_out_tree(
+        Py_ssize_t n_nodes, const int32_t *column, const int32_t *test, const int32_t *left, const int32_t *right,
+        skb_visit_t *stack, uint8_t *seen, void *walk, void *masks, int32_t *leaf_index) noexcept nogil
+
+skb_isa_init()
+
+
+cdef enum:
+    # A byte numbers the leaves; general trees with more are walked row by row, symmetric ones take a second byte.
+    BYTE_LEAVES = 256
+    BYTE_LEVELS = 8
+    # Fewer rows than this are walked one by one, since a group of 64 costs the same for one row as for all.
+    FEW_ROWS_GENERAL = 8
+    FEW_ROWS_SYMMETRIC = 4
+    # Estimated nanoseconds of one search, and the work below which a further thread costs more than it brings.
+    COST_OF_CODE = 4
+    THREAD_WORK = 100000
+
+
+# Pointers into the arrays of a layout.
+cdef struct plan_t:
+    bint symmetric
+    int n_outputs
+    Py_ssize_t n_trees, n_columns, n_slots
+    const int64_t *node_offset     # general: nodes, symmetric: levels
+    const int64_t *leaf_offset     # into leaf_index
+    const int64_t *value_offset    # into values, times n_outputs
+    const int32_t *walk            # general: skb_walk_node_t
+    const int32_t *masks           # general: skb_mask_node_t
+    const int32_t *levels          # symmetric: skb_level_t
+    const int32_t *leaf_index      # leaf of a position (general) or of a pattern of bits (symmetric)
+    const double *values           # (n_outputs, entries) for each tree
+    const uint8_t *sets
+
+
+# Rows as numbers or as codes; column j of the plan is feature columns[j].
+cdef struct source_t:
+    Py_ssize_t n_rows
+    const int32_t *columns
+    bint has_codes, is_float32
+    const char *x
+    Py_ssize_t row_stride, feature_stride
+    const feature_bins_t *tables
+    const uint8_t *codes
+    Py_ssize_t code_stride
+
+
+# What to do with the leaves.
+cdef struct job_t:
+    Py_ssize_t begin, end, n_members
+    const double *mul              # NULL: ones
+    const double *add              # NULL: ones
+    const double *base             # NULL: zeros
+    double *acc                    # (n, K) or NULL
+    const int64_t *counts
+    double *members                # (M, n, K)
+    int32_t *leaves                # (n, T), apply only
+
+
+# A block of rows: its codes, its sums output by output, and what one tree says about it.
+cdef struct block_t:
+    Py_ssize_t row, n, stride      # first row, rows, bytes from one column of codes to the next
+    int groups
+    bint few                       # walk the rows instead of using the block kernels
+    uint8_t *codes
+    double *acc
+    uint8_t *slots
+    uint8_t *spare
+    uint8_t *bytes                 # leaf positions, or the bits of low and of high levels
+    int32_t *words                 # leaf positions or indices that bytes do not hold
+    bint in_words
+    Py_ssize_t n_values
+    const double *values           # of one output of the tree, by position
+
+
+cdef inline Py_ssize_t round_up(Py_ssize_t size) noexcept nogil:
+    return (size + SKB_GROUP - 1) // SKB_GROUP * SKB_GROUP
+
+
+cdef inline bint are_few(const plan_t *plan, Py_ssize_t n) noexcept nogil:
+    return n < (FEW_ROWS_SYMMETRIC if plan.symmetric else FEW_ROWS_GENERAL)
+
+
+cdef Py_ssize_t workspace_size(const plan_t *plan, Py_ssize_t n_rows) noexcept nogil:
+    cdef Py_ssize_t fixed = SKB_GROUP + SKB_BLOCK * (8 * plan.n_outputs + 4 + 2 + 1)
+    if are_few(plan, n_rows):
+        return fixed + round_up(plan.n_columns * n_rows)
+    return fixed + SKB_BLOCK * (plan.n_slots + plan.n_columns)
+
+
+cdef void open_block(block_t *b, const plan_t *plan, Py_ssize_t n_rows, char *memory) noexcept nogil:
+    """Addresses inside memory, which is all zeros, so that rows behind the last one have codes too."""
+    cdef uint8_t *p = <uint8_t *> (<uintptr_t> round_up(<Py_ssize_t> memory))
+    b.acc = <double *> p
+    b.words = <int32_t *> (p + 8 * SKB_BLOCK * plan.n_outputs)
+    b.bytes = <uint8_t *> b.words + 4 * SKB_BLOCK
+    b.spare = b.bytes + 2 * SKB_BLOCK
+    b.slots = b.spare + SKB_BLOCK
+    b.codes = b.slots + (0 if are_few(plan, n_rows) else SKB_BLOCK * plan.n_slots)
+
+
+cdef void read_codes(const plan_t *plan, const source_t *source, Py_ssize_t row, Py_ssize_t n, Py_ssize_t stride,
+                     uint8_t *out) noexcept nogil:
+    """Codes of the used features, column by column; copied too, since columns a power of two apart collide in L1."""
+    cdef Py_ssize_t j, feature
+    for j in range(plan.n_columns):
+        feature = source.columns[j]
+        if source.has_codes:
+            memcpy(out + j * stride, source.codes + feature * source.code_stride + row, n)
+        else:
+            bin_block(source.tables + j, source.x + row * source.row_stride + feature * source.feature_stride,
+                      source.row_stride, source.is_float32, n, out + j * stride)
+
+
+cdef inline void find_general(const plan_t *plan, Py_ssize_t tree, block_t *b) noexcept nogil:
+    cdef Py_ssize_t first = plan.node_offset[tree], n_nodes = plan.node_offset[tree + 1] - first
+    b.in_words = b.few or b.n_values > BYTE_LEAVES
+    if b.in_words:
+        skb_walk(<const void *> (plan.walk + 4 * first), n_nodes, plan.sets, b.codes, b.stride, b.n, b.words)
+    else:
+        skb_masks(<const void *> (plan.masks + 4 * first), n_nodes, plan.sets, b.codes, b.groups, b.slots, b.spare,
+                  b.bytes)
+
+
+cdef inline void find_symmetric(const plan_t *plan, Py_ssize_t tree, block_t *b, bint resolve) noexcept nogil:
+    """Patterns of bits, or, beyond 8 levels, where no values are stored by pattern, and on demand, leaf indices."""
+    cdef const int32_t *levels = plan.levels + 2 * plan.node_offset[tree]
+    cdef const int32_t *table = plan.leaf_index + plan.leaf_offset[tree]
+    cdef int depth = <int> (plan.node_offset[tree + 1] - plan.node_offset[tree]), high = max(0, depth - BYTE_LEVELS)
+    cdef Py_ssize_t r
+    resolve = resolve or high > 0
+    b.in_words = b.few or resolve
+    if b.few:
+        skb_walk_levels(<const void *> levels, depth, plan.sets, b.codes, b.stride, b.n, b.words)
+    else:
+        skb_level_bits(<const void *> levels, depth - high, plan.sets, b.codes, b.groups, b.spare, b.bytes)
+        if resolve:
+            skb_level_bits(<const void *> (levels + 2 * BYTE_LEVELS), high, plan.sets, b.codes, b.groups, b.spare,
+                           b.bytes + SKB_BLOCK)
+            for r in range(b.n):
+                b.words[r] = b.bytes[r] | <int32_t> b.bytes[SKB_BLOCK + r] << 8
+    if resolve:
+        for r in range(b.n):
+            b.words[r] = table[b.words[r]]
+
+
+cdef inline void find_leaves(const plan_t *plan, Py_ssize_t tree, block_t *b, bint resolve) noexcept nogil:
+    b.n_values = plan.value_offset[tree + 1] - plan.value_offset[tree]
+    b.values = plan.values + plan.value_offset[tree] * plan.n_outputs
+    if plan.symmetric:
+        find_symmetric(plan, tree, b, resolve)
+    else:
+        find_general(plan, tree, b)
+
+
+cdef inline void add_values(const plan_t *plan, const job_t *job, Py_ssize_t tree, block_t *b) noexcept nogil:
+    cdef double mul = job.mul[tree] if job.mul != NULL else 1.0
+    cdef double add = job.add[tree] if job.add != NULL else 1.0
+    cdef const double *values
+    cdef int k
+    for k in range(plan.n_outputs):
+        values = b.values + k * b.n_values
+        if b.in_words:
+            skb_add_words(b.words, values, b.n, mul, add, b.acc + k * SKB_BLOCK)
+        else:
+            skb_add_bytes(b.bytes, values, <int> b.n_values, b.groups, mul, add, b.acc + k * SKB_BLOCK)
+
+
+cdef void load_sums(int n_outputs, const double *start, block_t *b) noexcept nogil:
+    cdef Py_ssize_t r
+    cdef int k
+    for k in range(n_outputs):
+        memset(b.acc + k * SKB_BLOCK, 0, 8 * b.groups * SKB_GROUP)
+        if start != NULL:
+            for r in range(b.n):
+                b.acc[k * SKB_BLOCK + r] = start[(b.row + r) * n_outputs + k]
+
+
+cdef void store_sums(int n_outputs, const double *base, const block_t *b, double *out) noexcept nogil:
+    """Rows of the block to their places in out (n_rows, K), with the base score when there is one."""
+    cdef Py_ssize_t r
+    cdef int k
+    out += b.row * n_outputs
+    for k in range(n_outputs):
+        if base == NULL:
+            for r in range(b.n):
+                out[r * n_outputs + k] = b.acc[k * SKB_BLOCK + r]
+        else:
+            for r in range(b.n):
+                out[r * n_outputs + k] = base[k] + b.acc[k * SKB_BLOCK + r]
+
+
+cdef void sum_block(const plan_t *plan, const source_t *source, const job_t *job, block_t *b) noexcept nogil:
+    cdef Py_ssize_t tree, member = 0, size = source.n_rows * plan.n_outputs
+    load_sums(plan.n_outputs, job.acc, b)
+    for tree in range(job.begin, job.end + 1):
+        while member < job.n_members and job.counts[member] == tree:
+            store_sums(plan.n_outputs, job.base, b, job.members + member * size)
+            member += 1
+        if tree < job.end:
+            find_leaves(plan, tree, b, False)
+            add_values(plan, job, tree, b)
+    if job.acc != NULL:
+        store_sums(plan.n_outputs, NULL, b, job.acc)
+
+
+cdef void leaf_block(const plan_t *plan, const job_t *job, block_t *b) noexcept nogil:
+    cdef Py_ssize_t tree, r, n_trees = plan.n_trees
+    cdef const int32_t *leaf_index
+    cdef int32_t *out
+    for tree in range(n_trees):
+        out = job.leaves + b.row * n_trees + tree
+        leaf_index = plan.leaf_index + plan.leaf_offset[tree]
+        find_leaves(plan, tree, b, True)
+        if plan.symmetric:
+            for r in range(b.n):
+                out[r * n_trees] = b.words[r]
+        elif b.in_words:
+            for r in range(b.n):
+                out[r * n_trees] = leaf_index[b.words[r]]
+        else:
+            for r in range(b.n):
+                out[r * n_trees] = leaf_index[b.bytes[r]]
+
+
+cdef void run_team(const plan_t *plan, const source_t *source, const job_t *job, char *memory) noexcept nogil:
+    """This thread's blocks: a static range, right for any team that OpenMP gives. memory has room for each thread."""
+    cdef Py_ssize_t thread = skb_thread_num(), team = skb_num_threads(), n_rows = source.n_rows, i
+    cdef Py_ssize_t blocks = (n_rows + SKB_BLOCK - 1) // SKB_BLOCK
+    cdef block_t b
+    open_block(&b, plan, n_rows, memory + thread * workspace_size(plan, n_rows))
+    for i in range(blocks * thread // team, blocks * (thread + 1) // team):
+        b.row = i * SKB_BLOCK
+        b.n = min(n_rows - b.row, SKB_BLOCK)
+        b.groups = <int> (round_up(b.n) // SKB_GROUP)
+        b.few = are_few(plan, b.n)
+        b.stride = b.n if b.few else SKB_BLOCK
+        read_codes(plan, source, b.row, b.n, b.stride, b.codes)
+        if job.leaves != NULL:
+            leaf_block(plan, job, &b)
+        else:
+            sum_block(plan, source, job, &b)
+
+
+cdef void encode_team(const plan_t *plan, const source_t *source, uint8_t *out) noexcept nogil:
+    cdef Py_ssize_t thread = skb_thread_num(), team = skb_num_threads(), n_rows = source.n_rows, i
+    cdef Py_ssize_t blocks = (n_rows + SKB_BLOCK - 1) // SKB_BLOCK
+    for i in range(blocks * thread // team, blocks * (thread + 1) // team):
+        read_codes(plan, source, i * SKB_BLOCK, min(n_rows - i * SKB_BLOCK, SKB_BLOCK), n_rows, out + i * SKB_BLOCK)
+
+
+cdef int useful_threads(const plan_t *plan, const source_t *source, Py_ssize_t n_trees, int asked) noexcept nogil:
+    cdef Py_ssize_t per_row = n_trees * plan.n_outputs + plan.n_columns * (1 if source.has_codes else COST_OF_CODE)
+    cdef Py_ssize_t by_work = 1 + source.n_rows * per_row // THREAD_WORK
+    return <int> max(1, min(asked, min(by_work, (source.n_rows + SKB_BLOCK - 1) // SKB_BLOCK)))
+
+
+cdef int run(const plan_t *plan, const source_t *source, const job_t *job, Py_ssize_t n_trees, int n_threads) except -1:
+    cdef int n_used = useful_threads(plan, source, n_trees, n_threads)
+    cdef bytearray owner = bytearray(workspace_size(plan, source.n_rows) * n_used)
+    cdef char *memory = owner
+    if n_used == 1:
+        with nogil:
+            run_team(plan, source, job, memory)
+    else:
+        with nogil, parallel(num_threads=n_used):
+            run_team(plan, source, job, memory)
+    return 0
+
+
+cdef const int32_t *ints(const int32_t[::1] a) noexcept:
+    return &a[0] if a.shape[0] else NULL
+
+
+cdef const int64_t *longs(const int64_t[::1] a) noexcept:
+    return &a[0] if a.shape[0] else NULL
+
+
+cdef const double *doubles(const double[::1] a) noexcept:
+    return &a[0] if a.shape[0] else NULL
+
+
+cdef const uint8_t *bytes_of(const uint8_t[::1] a) noexcept:
+    return &a[0] if a.shape[0] else NULL
+
+
+cdef int open_plan(dict layout, plan_t *plan) except -1:
+    plan.symmetric = layout["symmetric"]
+    plan.n_outputs = layout["n_outputs"]
+    plan.n_slots = layout["n_slots"]
+    plan.n_columns = len(layout["features"])
+    plan.n_trees = len(layout["node_offset"]) - 1
+    plan.node_offset = longs(layout["node_offset"])
+    plan.leaf_offset = longs(layout["leaf_offset"])
+    plan.value_offset = longs(layout["value_offset"])
+    plan.leaf_index = ints(layout["leaf_index"])
+    plan.values = doubles(layout["values"])
+    plan.sets = bytes_of(layout["sets"])
+    plan.levels = plan.walk = plan.masks = NULL
+    if plan.symmetric:
+        plan.levels = ints(layout["levels"])
+    else:
+        plan.walk = ints(layout["walk"])
+        plan.masks = ints(layout["masks"])
+    return 0
+
+
+cdef int open_codes(const uint8_t[:, :] codes, source_t *source) except -1:
+    if codes.shape[1] > 1 and codes.strides[1] != 1:
+        raise ValueError("The codes of a feature must lie side by side.")
+    source.n_rows, source.code_stride = codes.shape[1], codes.strides[0]
+    if codes.shape[0] and codes.shape[1]:
+        source.codes = &codes[0, 0]
+    return 0
+
+
+cdef int open_numbers(object x, source_t *source) except -1:
+    cdef const double[:, :] wide
+    cdef const float[:, :] narrow
+    source.is_float32 = x.dtype.itemsize == 4
+    if source.is_float32:
+        narrow = x
+        source.n_rows, source.row_stride, source.feature_stride = narrow.shape[0], narrow.strides[0], narrow.strides[1]
+        if narrow.shape[0] and narrow.shape[1]:
+            source.x = <const char *> &narrow[0, 0]
+    else:
+        wide = x
+        source.n_rows, source.row_stride, source.feature_stride = wide.shape[0], wide.strides[0], wide.strides[1]
+        if wide.shape[0] and wide.shape[1]:
+            source.x = <const char *> &wide[0, 0]
+    return 0
+
+
+cdef bytearray open_tables(tuple bins, const int32_t[::1] columns, Py_ssize_t n_features):
+    """Search tables of the used columns only; the array of structs lives in the bytearray."""
+    cdef const double[:, ::1] cuts = bins[0]
+    cdef const int32_t[::1] n_bins = bins[1]
+    cdef const uint8_t[::1] is_categorical = bins[2]
+    cdef const int64_t[::1] level_offset = bins[3]
+    cdef const double *levels = doubles(bins[4])
+    cdef const uint8_t *level_codes = bytes_of(bins[5])
+    cdef Py_ssize_t j, f, n_levels = min(len(bins[4]), len(bins[5]))
+    cdef bytearray owner = bytearray(columns.shape[0] * sizeof(feature_bins_t))
+    cdef feature_bins_t *tables = <feature_bins_t *> <char *> owner
+    cdef Py_ssize_t known = min(cuts.shape[0], n_bins.shape[0], is_categorical.shape[0], level_offset.shape[0] - 1)
+    if cuts.shape[1] != 256 or known < n_features:
+        raise ValueError("The tables of the features have the wrong shape.")
+    for j in range(columns.shape[0]):
+        f = columns[j]
+        if not 0 <= level_offset[f] <= level_offset[f + 1] <= n_levels:
+            raise ValueError("The levels of the features have the wrong offsets.")
+        fill_tables(tables + j, 1, &cuts[f, 0], &n_bins[f], &is_categorical[f], &level_offset[f], levels, level_codes)
+    return owner
+
+
+cdef object open_source(object x, object bins, object columns, const plan_t *plan, source_t *source):
+    """Fill source; the returned object owns the tables and must live as long as they are read."""
+    cdef const int32_t[::1] used = columns
+    cdef Py_ssize_t j, n_features = 0, n_given = x.shape[0 if bins is None else 1]
+    cdef bytearray tables = None
+    if used.shape[0] != plan.n_columns:
+        raise ValueError(f"columns needs {plan.n_columns} entries.")
+    for j in range(used.shape[0]):
+        n_features = max(n_features, used[j] + 1)
+        if used[j] < 0 or used[j] >= n_given:
+            raise ValueError(f"The forest uses feature {used[j]}, the rows have {n_given} features.")
+    memset(source, 0, sizeof(source_t))
+    source.columns = ints(used)
+    source.has_codes = bins is None
+    if source.has_codes:
+        open_codes(x, source)
+    else:
+        open_numbers(x, source)
+        tables = open_tables(bins, used, n_features)
+        source.tables = <const feature_bins_t *> <char *> tables
+    return tables
+
+
+cdef int open_steps(const double[::1] mul, const double[::1] add, Py_ssize_t n_trees, job_t *job) except -1:
+    if (mul is not None and mul.shape[0] != n_trees) or (add is not None and add.shape[0] != n_trees):
+        raise ValueError(f"mul and add need one entry for each of the {n_trees} trees.")
+    if n_trees:
+        job.mul = &mul[0] if mul is not None else NULL
+        job.add = &add[0] if add is not None else NULL
+    return 0
+
+
+cdef int open_sums(double[:, ::1] acc, Py_ssize_t n_rows, int n_outputs, job_t *job) except -1:
+    if acc.shape[0] != n_rows or acc.shape[1] != n_outputs:
+        raise ValueError(f"acc must have the shape ({n_rows}, {n_outputs}).")
+    if n_rows:
+        job.acc = &acc[0, 0]
+    return 0
+
+
+cdef int open_members(const int64_t[::1] counts, double[:, :, ::1] members, const double[::1] base, Py_ssize_t n_rows,
+                      int n_outputs, job_t *job) except -1:
+    cdef Py_ssize_t i, previous = job.begin
+    if members.shape[0] != counts.shape[0] or members.shape[1] != n_rows or members.shape[2] != n_outputs:
+        raise ValueError(f"members must have the shape ({counts.shape[0]}, {n_rows}, {n_outputs}).")
+    if base is not None and base.shape[0] != n_outputs:
+        raise ValueError(f"base needs one entry for each of the {n_outputs} outputs.")
+    for i in range(counts.shape[0]):
+        if counts[i] < previous or counts[i] > job.end:
+            raise ValueError(f"member_counts must ascend within {job.begin} and {job.end}.")
+        previous = counts[i]
+    if counts.shape[0] and n_rows:
+        job.n_members, job.counts, job.members = counts.shape[0], &counts[0], &members[0, 0, 0]
+        job.base = &base[0] if base is not None else NULL
+    return 0
+
+
+def accumulate(dict layout, x, tuple bins, columns, Py_ssize_t begin, Py_ssize_t end, *, mul=None, add=None, base=None,
+               acc=None, member_counts=None, members=None, int n_threads=1):
+    """Apply ``F = F * mul[t] + add[t] * value_t(x)`` for the trees ``begin <= t < end`` to every row.
+
+    Parameters
+    ----------
+    layout : dict
+        Layout of a ``Forest``.
+    x : ndarray
+        float32 or float64 (n_rows, n_features) of any strides, or uint8 codes (n_features, n_rows).
+    bins : tuple or None
+        Arrays of a ``BinMapper``: cuts, n_bins, is_categorical, level_offset, level_values, level_codes. None: x holds
+        codes.
+    columns : int32 array
+        Feature in x of each column of the layout.
+    begin, end : int
+        Range of trees.
+    mul, add : float64 array of shape (n_trees,), or None
+        None stands for ones.
+    base : float64 array of shape (n_outputs,), or None
+        Added last, and only to what is written to members.
+    acc : float64 array of shape (n_rows, n_outputs), or None
+        Start and, changed in place, end of the recurrence. None: start at zero.
+    member_counts : int64 array, or None
+        Ascending counts of trees, from tree 0, within begin and end.
+    members : float64 array of shape (n_members, n_rows, n_outputs), or None
+        OUT: base plus the state of the recurrence after so many trees.
+    n_threads : int
+        Upper limit; small inputs stay in the calling thread.
+    """
+    cdef plan_t plan
+    cdef source_t source
+    cdef job_t job
+    open_plan(layout, &plan)
+    owner = open_source(x, bins, columns, &plan, &source)
+    if not 0 <= begin <= end <= plan.n_trees:
+        raise ValueError(f"begin and end must ascend within 0 and {plan.n_trees}.")
+    memset(&job, 0, sizeof(job_t))
+    job.begin, job.end = begin, end
+    open_steps(mul, add, plan.n_trees, &job)
+    if acc is not None:
+        open_sums(acc, source.n_rows, plan.n_outputs, &job)
+    if members is not None:
+        open_members(member_counts, members, base, source.n_rows, plan.n_outputs, &job)
+    if source.n_rows:
+        run(&plan, &source, &job, end - begin, n_threads)
+    del owner
+
+
+def apply(dict layout, x, tuple bins, columns, int32_t[:, ::1] out, int n_threads=1):
+    """Write the leaf, counted inside each tree, of every row to out (n_rows, n_trees); see accumulate for the rest."""
+    cdef plan_t plan
+    cdef source_t source
+    cdef job_t job
+    open_plan(layout, &plan)
+    owner = open_source(x, bins, columns, &plan, &source)
+    if out.shape[0] != source.n_rows or out.shape[1] != plan.n_trees:
+        raise ValueError(f"out must have the shape ({source.n_rows}, {plan.n_trees}).")
+    if source.n_rows and plan.n_trees:
+        memset(&job, 0, sizeof(job_t))
+        job.leaves = &out[0, 0]
+        run(&plan, &source, &job, plan.n_trees, n_threads)
+    del owner
+
+
+def encode(dict layout, x, tuple bins, uint8_t[:, ::1] out, int n_threads=1):
+    """Write the codes of the used features to out (n_columns, n_rows); see accumulate for the rest."""
+    cdef plan_t plan
+    cdef source_t source
+    cdef uint8_t *codes
+    open_plan(layout, &plan)
+    owner = open_source(x, bins, layout["features"], &plan, &source)
+    if out.shape[0] != plan.n_columns or out.shape[1] != source.n_rows:
+        raise ValueError(f"out must have the shape ({plan.n_columns}, {source.n_rows}).")
+    if source.n_rows and plan.n_columns:
+        codes = &out[0, 0]
+        with nogil, parallel(num_threads=useful_threads(&plan, &source, 0, n_threads)):
+            encode_team(&plan, &source, codes)
+    del owner
+
+
+def lay_out_trees(const int64_t[::1] node_offset, const int64_t[::1] leaf_offset, nodes, int32_t[:, ::1] walk,
+                  int32_t[:, ::1] masks, int32_t[::1] leaf_index):
+    """Number the nodes of general trees in preorder and their leaves from left to right.
+
+    Parameters
+    ----------
+    node_offset, leaf_offset : int64 arrays of shape (n_trees + 1,)
+        Ranges of each tree; every tree has one leaf more than nodes.
+    nodes : tuple of int32 arrays
+        Column, test, left and right of all nodes. A child >= 0 is a node of the tree, a child < 0 its leaf ``~child``.
+    walk, masks : int32 arrays of shape (n_nodes, 4)
+        OUT: nodes in preorder; column, test and children (walk) or slot and first leaf of the right subtree (masks).
+    leaf_index : int32 array
+        OUT: leaf of each position.
+
+    Returns
+    -------
+    int
+        Number of slots that the trees with at most 256 leaves need.
+
+    Raises
+    ------
+    ValueError
+        If a tree is not a binary tree that holds each of its nodes and leaves exactly once.
+    """
+    cdef const int32_t *column = ints(nodes[0])
+    cdef const int32_t *test = ints(nodes[1])
+    cdef const int32_t *left = ints(nodes[2])
+    cdef const int32_t *right = ints(nodes[3])
+    cdef int32_t *walk_out = &walk[0, 0] if walk.shape[0] else NULL
+    cdef int32_t *masks_out = &masks[0, 0] if walk.shape[0] else NULL
+    cdef Py_ssize_t t, first, largest = 0
+    for t in range(node_offset.shape[0] - 1):
+        largest = max(largest, node_offset[t + 1] - node_offset[t])
+    cdef bytearray stack = bytearray((largest + 2) * sizeof(skb_visit_t)), seen = bytearray(2 * largest + 1)
+    cdef int slots, n_slots = 2
+    for t in range(node_offset.shape[0] - 1):
+        first = node_offset[t]
+        slots = skb_lay_out_tree(
+            node_offset[t + 1] - first, column + first, test + first, left + first, right + first,
+            <skb_visit_t *> <char *> stack, <uint8_t *> <char *> seen, <void *> (walk_out + 4 * first),
+            <void *> (masks_out + 4 * first), &leaf_index[leaf_offset[t]])
+        if slots < 0:
+            raise ValueError(f"Tree {t} does not hold each of its nodes and leaves exactly once.")
+        n_slots = max(n_slots, slots)
+    return n_slots
