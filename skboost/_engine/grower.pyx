@@ -823,7 +823,7 @@ cdef class Trainer:
         cdef float[:, ::1] rows
         cdef int64_t[::1] packed
         cdef uint32_t[::1] index
-        s.n_threads = self.n_threads
+        s.n_threads = s.max_threads = self.n_threads
         p.peak = <float *>allocated(s.n_threads * 3 * k, sizeof(float))
         p.sums = <int64_t *>allocated(s.n_threads * 2 * k, sizeof(int64_t))
         p.root_sums = <int64_t *>allocated(s.n_threads * s.scan.n_words, sizeof(int64_t))

@@ -59,8 +59,8 @@ cdef void reserve_nodes(tree_t *s, int count) noexcept nogil:
     s.nodes = <node_t *>grown(s.nodes, n, sizeof(node_t), s)
     s.totals = <int64_t *>grown(s.totals, <size_t>n * words, sizeof(int64_t), s)
     s.left_totals = <int64_t *>grown(s.left_totals, <size_t>n * words, sizeof(int64_t), s)
-    s.seg_start = <size_t *>grown(s.seg_start, <size_t>n * s.n_threads, sizeof(size_t), s)
-    s.seg_size = <size_t *>grown(s.seg_size, <size_t>n * s.n_threads, sizeof(size_t), s)
+    s.seg_start = <size_t *>grown(s.seg_start, <size_t>n * s.max_threads, sizeof(size_t), s)
+    s.seg_size = <size_t *>grown(s.seg_size, <size_t>n * s.max_threads, sizeof(size_t), s)
     if s.n_groups:
         s.node_groups = <uint8_t *>grown(s.node_groups, <size_t>n * s.n_groups, 1, s)
     if not s.failed:
@@ -79,8 +79,8 @@ cdef void reserve_lists(tree_t *s, int count) noexcept nogil:
     s.recount = <int *>grown(s.recount, n, sizeof(int), s)
     s.current = <int *>grown(s.current, n, sizeof(int), s)
     s.waiting = <int *>grown(s.waiting, n, sizeof(int), s)
-    s.left_rows = <size_t *>grown(s.left_rows, <size_t>n * s.n_threads, sizeof(size_t), s)
-    s.left_weight = <uint64_t *>grown(s.left_weight, <size_t>n * s.n_threads, sizeof(uint64_t), s)
+    s.left_rows = <size_t *>grown(s.left_rows, <size_t>n * s.max_threads, sizeof(size_t), s)
+    s.left_weight = <uint64_t *>grown(s.left_weight, <size_t>n * s.max_threads, sizeof(uint64_t), s)
     if not s.failed:
         s.list_capacity = n
 
@@ -134,7 +134,7 @@ cdef int tree_reserve(tree_t *s) noexcept nogil:
     reserve_lists(s, 2 * s.batch_limit)
     s.count_scratch = NULL
     if not s.scan.direct:
-        s.count_scratch = <uint32_t *>malloc(s.n_threads * s.n_features * s.stride * sizeof(uint32_t))
+        s.count_scratch = <uint32_t *>malloc(s.max_threads * s.n_features * s.stride * sizeof(uint32_t))
         s.failed |= s.count_scratch == NULL
     if s.policy == POLICY_SYMMETRIC:
         s.level_scores = <candidates_t *>malloc(s.n_features * sizeof(candidates_t))

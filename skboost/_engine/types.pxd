@@ -72,7 +72,8 @@ ctypedef struct tree_t:
     const int32_t *features
     int n_listed
     # threads and rows
-    int n_threads
+    int n_threads          # of this tree
+    int max_threads        # of any tree; sizes of arrays by thread
     size_t row_begin[257]
     uint32_t *index
     uint32_t *buffer
