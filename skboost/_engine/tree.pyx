@@ -16,6 +16,7 @@ from skboost._engine.split cimport (
     skb_category_set,
     skb_heavy_enough,
     skb_left_sums,
+    skb_mass,
     skb_node_value,
     skb_score,
 )
@@ -328,14 +329,15 @@ cdef void plan_pair(tree_t *s, int node) noexcept nogil:
         if large_wanted:
             s.nodes[large].hist = take_slot(s)
             plan_item(s, large, -1)
-    if small_wanted:
-        s.scans[s.n_scans] = small
+    plan_scan(s, p.left)      # in this order whatever the row counts: it numbers the nodes, and the leaf noise by that
+    plan_scan(s, p.right)
+
+
+cdef void plan_scan(tree_t *s, int node) noexcept nogil:
+    if splittable(s, node):
+        s.scans[s.n_scans] = node
         s.n_scans += 1
-        score_node(s, small)
-    if large_wanted:
-        s.scans[s.n_scans] = large
-        s.n_scans += 1
-        score_node(s, large)
+        score_node(s, node)
 
 
 cdef void take_back(tree_t *s, int node) noexcept nogil:
@@ -363,8 +365,6 @@ cdef void plan_children(tree_t *s) noexcept nogil:
             if s.policy == POLICY_SYMMETRIC:
                 take_back(s, node)
                 continue
-        if not p.categorical and p.missing_right > 1:     # no missing rows here: they will follow the heavier child
-            p.missing_right = s.nodes[p.right].n_rows > s.nodes[p.left].n_rows
     if s.policy == POLICY_SYMMETRIC:
         plan_level(s)
     elif s.n_leaves < s.max_leaves or s.current_pos < s.n_current or s.n_waiting:
@@ -415,6 +415,7 @@ cdef void set_split(tree_t *s, int node, int feature, const skb_best_t *best) no
     cdef int64_t *left = s.left_totals + <size_t>node * words
     cdef uint8_t order[256]
     cdef bint missing = False
+    cdef bint left_heavier
     cdef int w
     p.feature = feature
     p.bin = best.bin
@@ -424,14 +425,14 @@ cdef void set_split(tree_t *s, int node, int feature, const skb_best_t *best) no
         skb_category_order(&s.scan, hist, n_bins, order)
         skb_category_set(order, n_bins, best.bin, p.left_set)
         skb_left_sums(hist, n_bins, words, 0, 0, p.left_set, left)
-        skb_category_fill(hist, n_bins, words, 2 * skb_lo(left[0]) > skb_lo(s.totals[<size_t>node * words]),
-                          p.left_set)
+        left_heavier = 2 * skb_mass(&s.scan, left) >= skb_mass(&s.scan, s.totals + <size_t>node * words)
+        skb_category_fill(hist, n_bins, words, left_heavier, p.left_set)
         return
     skb_left_sums(hist, n_bins, words, p.bin, p.missing_right, NULL, left)
     for w in range(words):
         missing |= hist[w] != 0
-    if not missing:
-        p.missing_right = 2
+    if not missing:     # nothing decides, so missing follows the heavier child; rows without structure weight go there, too
+        p.missing_right = 2 * skb_mass(&s.scan, left) < skb_mass(&s.scan, s.totals + <size_t>node * words)
 
 
 cdef void settle_node(tree_t *s, int position, int node, bint counted) noexcept nogil:
@@ -597,13 +598,13 @@ cdef void fill_level(tree_t *s, level_t *level) noexcept nogil:
     cdef int i, node
     for i in range(s.n_batch):
         node = s.batch[i]
-        left += skb_lo(s.left_totals[<size_t>node * words])
-        total += skb_lo(s.totals[<size_t>node * words])
+        left += skb_mass(&s.scan, s.left_totals + <size_t>node * words)
+        total += skb_mass(&s.scan, s.totals + <size_t>node * words)
     if not level.categorical:
         if not s.has_missing[level.feature]:
-            level.missing_right = 2 * left <= total
+            level.missing_right = 2 * left < total
         return
-    if 2 * left > total:
+    if 2 * left >= total:
         for i in range(256):
             node = 0
             for words in range(s.n_order[level.feature]):

@@ -220,6 +220,11 @@ class SGLBRegressor(RegressorMixin, BaseSGLB):
         self.random_state = random_state
         self.verbose = verbose
 
+    def __sklearn_tags__(self):
+        tags = super().__sklearn_tags__()
+        tags.target_tags.positive_only = self.loss == "poisson"
+        return tags
+
     def _make_loss(self, data):
         return make_loss(self.loss)
 
