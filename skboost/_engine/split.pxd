@@ -23,6 +23,7 @@ cdef extern from "split.h" nogil:
         uint8_t certain
     double skb_score(const skb_scan_t *c, const int64_t *words, double lo, double hi) noexcept
     double skb_node_value(const skb_scan_t *c, const int64_t *words, double lo, double hi) noexcept
+    int64_t skb_mass(const skb_scan_t *c, const int64_t *words) noexcept
     bint skb_heavy_enough(const skb_scan_t *c, int64_t left, int64_t right, const uint32_t *counts) noexcept
     bint skb_is_certain(const skb_scan_t *c, int64_t left, int64_t right) noexcept
     void skb_left_sums(const int64_t *hist, int n_bins, int words, int bin, int missing_right, const uint8_t *set,

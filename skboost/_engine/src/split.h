@@ -82,6 +82,15 @@ static double skb_node_value(const skb_scan_t *c, const int64_t *words, double l
     return skb_clip(-g / skb_denominator(c, words, 0), lo, hi);
 }
 
+/* Structure weight (newton: second derivatives of all outputs) of a sum of rows, in grid units. */
+static inline int64_t skb_mass(const skb_scan_t *c, const int64_t *words)
+{
+    int64_t m = skb_lo(words[0]);
+    for (int w = 1; c->newton && w < c->n_words; w++)
+        m += skb_lo(words[w]);
+    return m;
+}
+
 /* Does a pair of children honour the leaf minimum? counts are sums of the weight histogram or NULL. */
 static inline int skb_heavy_enough(const skb_scan_t *c, int64_t left, int64_t right, const uint32_t *counts)
 {
