@@ -529,10 +529,23 @@ cdef void choose_batch(tree_t *s) noexcept nogil:
         s.waiting = swap
         s.n_current = s.n_waiting
         s.n_waiting = s.current_pos = 0
+        sort_nodes(s.current, s.n_current)
         keep_best(s, s.max_leaves - s.n_leaves)
     while s.current_pos < s.n_current and s.n_batch < s.batch_limit and not s.failed:
         open_node(s, s.current[s.current_pos])
         s.current_pos += 1
+
+
+cdef void sort_nodes(int *nodes, int n) noexcept nogil:
+    """Ascending; nearly sorted on entry, as nodes come in order but for those that were recounted."""
+    cdef int i, j, node
+    for i in range(1, n):
+        node = nodes[i]
+        j = i
+        while j > 0 and nodes[j - 1] > node:
+            nodes[j] = nodes[j - 1]
+            j -= 1
+        nodes[j] = node
 
 
 cdef void keep_best(tree_t *s, int budget) noexcept nogil:
