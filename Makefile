@@ -38,10 +38,10 @@ wheel: build/wheel/.built
 $(BIN)/python:
 	$(PYTHON) -m venv $(VENV)
 
-# One compilation serves every environment. Python files left in build/ from earlier would go into the wheel although
+# One compilation serves every environment. Files left in build/ from earlier would go into the wheel although
 # their source is gone; compiled modules stay, so that only changed ones are compiled again.
 build/wheel/.built: $(SOURCES) $(FOLDERS) | $(BIN)/python
-	mkdir -p build && find build -path 'build/lib.*' -name '*.py' -delete
+	mkdir -p build && find build -path 'build/lib.*' -type f -not -name '*.so' -delete
 	rm -rf build/wheel
 	$(BIN)/python -m pip wheel --quiet --no-deps --wheel-dir build/wheel .
 	touch $@
