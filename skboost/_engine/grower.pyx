@@ -98,6 +98,7 @@ ctypedef struct step_t:
     double *score          # (n_outputs, n_rows)
     float *grad            # (n_outputs, n_rows) noise-free
     float *noisy           # (n_outputs, n_rows), grad itself without noise
+    float *noisy_rows      # memory of noisy, or NULL
     float *hess            # (n_outputs, n_rows) or NULL
     const double *weight   # (n_rows) or NULL
     double weight_scale    # weight * weight_scale are grid units
@@ -609,7 +610,7 @@ cdef void worker(tree_t *s, step_t *p, int t) noexcept nogil:
             if skb_barrier_arrive(&p.barrier, &spin):
                 decide_recounted(s)
                 skb_barrier_release(&p.barrier)
-        if s.n_batch == 0:
+        if s.n_batch == 0 or s.failed:
             break
         partition_batch(s, t)
         if skb_barrier_arrive(&p.barrier, &spin):
@@ -660,6 +661,7 @@ cdef class Trainer:
     cdef tree_t s
     cdef step_t p
     cdef int n_threads
+    cdef bint has_counts
     cdef list keep
     cdef readonly object scores
     cdef readonly int n_outputs
@@ -704,8 +706,8 @@ cdef class Trainer:
             raise ValueError("codes and y differ in shape")
         if n_bins.shape[0] != n_features or is_categorical.shape[0] != n_features:
             raise ValueError("n_bins and is_categorical need one entry per feature")
-        if n >= 4294967295 - 64:
-            raise ValueError("more than 2**32 rows are not supported")
+        if n > 2 ** 30:
+            raise ValueError("more than 2**30 rows are not supported")     # sums of ones would leave half a word
         if np.min(n_bins) < 1 or np.max(n_bins) > 256:
             raise ValueError("n_bins must lie in [1, 256]")
         loss_from_object(loss, &p.loss)
@@ -773,14 +775,15 @@ cdef class Trainer:
         self.p.weight, self.p.units = &weight[0], &units[0]
         self.p.weight_scale = weights["scale"]
         self.p.integer_weights = weights["integer"]
-        counts = units if weights["counts"] is None else weights["counts"]
+        self.has_counts = weights["counts"] is not None
+        counts = weights["counts"] if self.has_counts else units
         if counts.shape[0] != <Py_ssize_t>s.n_rows:
             raise ValueError("counts need one entry per row")
         s.count_weight = &counts[0]
-        s.scan.direct = s.scan.direct and weights["counts"] is None
+        s.scan.direct = s.scan.direct and not self.has_counts
         self.p.root_weight = int(np.sum(counts, dtype=np.uint64))
         if not s.scan.direct:
-            self.p.count_ratio = np.max(np.asarray(units) / np.maximum(np.asarray(counts), 0.5))
+            self.p.count_ratio = np.max(np.asarray(units) / np.maximum(np.asarray(counts), 1e-100))
         self.keep += [weight, units, counts]
         return 0
 
@@ -809,6 +812,8 @@ cdef class Trainer:
         s.scan.min_low = <int32_t>max(<uint64_t>1, min(s.min_weight, <uint64_t>2147483647))
         s.scan.min_count = <uint32_t>max(<uint64_t>1, min(s.min_weight, <uint64_t>4294967295))
         s.stride = (top + 7) // 8 * 8 + 8
+        if s.stride & (s.stride - 1) == 0:
+            s.stride += 8
         s.slot_words = s.stride * s.n_features * s.scan.n_words
         s.batch_limit = max(1, min(256, (1 << 18) // s.n_features))
         s.slots_kept = <int>max(<size_t>8, (<size_t>1 << 28) // (s.slot_words * sizeof(int64_t)))
@@ -837,11 +842,11 @@ cdef class Trainer:
         score = self.scores
         p.score = &score[0, 0]
         rows = np.empty((k, n), dtype=np.float32)
-        p.grad = p.noisy = &rows[0, 0]
+        p.grad = &rows[0, 0]
         self.keep.append(rows)
         if p.hash0 != NULL:
             rows = np.empty((k, n), dtype=np.float32)
-            p.noisy = &rows[0, 0]
+            p.noisy_rows = &rows[0, 0]
             self.keep.append(rows)
         if p.newton or p.metric:
             rows = np.empty((k, n), dtype=np.float32)
@@ -874,15 +879,20 @@ cdef class Trainer:
         cdef const int32_t[::1] listed
         if sigma > 0.0 and p.hash0 == NULL:
             raise ValueError("noise needs row hashes")
+        if (counts is not None) != (units is not None and self.has_counts):
+            raise ValueError("counts go with units when the weights have counts, and only then")
         listed = np.arange(s.n_features, dtype=np.int32) if features is None else features
         if listed.shape[0] < 1 or listed.shape[0] > s.n_features or listed[0] < 0 or (
                 listed[listed.shape[0] - 1] >= s.n_features) or np.any(np.diff(listed) <= 0):
             raise ValueError("features must be ascending column numbers")
         s.features, s.n_listed = &listed[0], <int>listed.shape[0]
         p.iteration, p.seed, p.shrink, p.sigma, p.gradient_scale = iteration, seed, shrink, sigma, gradient_scale
+        p.noisy = p.noisy_rows if sigma > 0.0 else p.grad
         if units is not None:
             if units.shape[0] != <Py_ssize_t>s.n_rows or (counts is not None and counts.shape[0] != units.shape[0]):
                 raise ValueError("units and counts need one entry per row")
+            if int(np.sum(units, dtype=np.uint64)) > 2 ** 30:
+                raise ValueError("the grid weights must sum to at most 2**30")
             p.units = &units[0]
             s.count_weight = p.units if counts is None else &counts[0]
             p.root_weight = int(np.sum(units if counts is None else counts, dtype=np.uint64))
