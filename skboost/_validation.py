@@ -16,7 +16,7 @@ from sklearn.base import is_classifier
 from sklearn.utils import check_array, check_consistent_length, check_X_y, column_or_1d
 from sklearn.utils.class_weight import compute_class_weight
 from sklearn.utils.multiclass import check_classification_targets
-from sklearn.utils.validation import assert_all_finite, validate_data
+from sklearn.utils.validation import assert_all_finite, check_is_fitted, validate_data
 
 from skboost import _compat
 from skboost._binning import grid_weights
@@ -99,6 +99,7 @@ def check_training_data(estimator, X, y, sample_weight=None):
         X, y = validate_data(estimator, X, y, y_numeric=not classifier, **X_CHECKS)
         mask, maps = np.zeros(X.shape[1], dtype=bool), (None,) * X.shape[1]
     else:
+        X = _as_table(estimator, X)
         validate_data(estimator, X, y, skip_check_array=True)
         X, maps = _encode(estimator, X, np.flatnonzero(mask), [None] * len(mask))
         X, y = check_X_y(X, y, y_numeric=not classifier, estimator=estimator, **X_CHECKS)
@@ -127,11 +128,13 @@ def check_X(estimator, X):
     ndarray of shape (n_samples, n_features)
         float32 or float64; levels never seen in training are NaN.
     """
+    check_is_fitted(estimator)
     _refuse_unsupported(X)
     maps = estimator._category_maps
     categorical = [feature for feature, levels in enumerate(maps) if levels is not None]
     if not categorical:
         return validate_data(estimator, X, reset=False, **X_CHECKS)
+    X = _as_table(estimator, X)
     validate_data(estimator, X, reset=False, skip_check_array=True)
     return _encode(estimator, X, np.array(categorical), list(maps))[0]
 
@@ -311,13 +314,18 @@ def _chosen_columns(chosen, n_features, names):
     return mask
 
 
+def _as_table(estimator, X):
+    """X itself if it is a frame or an array, else as an object array: numbers among texts stay numbers."""
+    if _is_frame(X):
+        return X
+    table = X if isinstance(X, np.ndarray) else np.array(X, dtype=object)
+    if table.ndim != 2:
+        check_array(X, estimator=estimator, input_name="X", **X_CHECKS)  # raises
+    return table
+
+
 def _encode(estimator, X, categorical, maps):
     """Numeric matrix of X with level positions in the categorical columns; levels are made where maps has None."""
-    if not _is_frame(X):
-        table = X if isinstance(X, np.ndarray) else np.array(X, dtype=object)
-        if table.ndim != 2:
-            check_array(X, estimator=estimator, input_name="X", **X_CHECKS)  # raises
-        X = table
     numeric = np.setdiff1d(np.arange(X.shape[1]), categorical)
     values = np.empty((X.shape[0], 0))
     if numeric.size:
