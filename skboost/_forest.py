@@ -112,8 +112,8 @@ class Forest:
     @property
     def nbytes(self):
         """Bytes in all arrays, the derived ones included."""
-        held = [*vars(self).values(), *self.layout.values()]
-        return sum(value.nbytes for value in held if isinstance(value, np.ndarray))
+        held = {id(value): value for value in [*vars(self).values(), *self.layout.values()]}
+        return sum(value.nbytes for value in held.values() if isinstance(value, np.ndarray))
 
     def validate(self):
         """Raise ValueError unless every array has its shape and every index stays inside its tree.

@@ -125,10 +125,10 @@ def random_splits(rng, n_splits, n_features, categorical=0.3):
     }
 
 
-def random_tree(rng, kind, n_leaves, n_features, n_outputs=1, categorical=0.3, skew=0.5):
+def random_tree(rng, kind, n_leaves, n_features, n_outputs=1, categorical=0.3, shape="bushy"):
     """Return a tree dict. A symmetric tree has depth ``n_leaves.bit_length() - 1`` and up to n_leaves leaves.
 
-    Nodes and leaves of a general tree are numbered in random order; skew near 0 or 1 makes chains.
+    Nodes and leaves of a general tree are numbered in random order; its shape is "bushy", "deep", "left" or "right".
     """
     if kind == "symmetric":
         depth = n_leaves.bit_length() - 1
@@ -137,26 +137,26 @@ def random_tree(rng, kind, n_leaves, n_features, n_outputs=1, categorical=0.3, s
         tree["table"] = rng.integers(0, n_leaves, 2**depth)
     else:
         tree = random_splits(rng, n_leaves - 1, n_features, categorical)
-        tree["left"], tree["right"] = random_shape(rng, n_leaves, skew)
+        tree["left"], tree["right"] = random_shape(rng, n_leaves, shape)
     tree["leaf_value"] = rng.normal(size=(n_leaves, n_outputs))
     tree["leaf_weight"] = rng.integers(0, 5, n_leaves).astype(np.float64)
     types = {name: NODE_TYPES.get(name, array.dtype) for name, array in tree.items()}
     return {name: array.astype(types[name]) for name, array in tree.items()}
 
 
-def random_shape(rng, n_leaves, skew):
+def random_shape(rng, n_leaves, shape):
     """Return children of a random binary tree: node 0 is the root, all other numbers are shuffled."""
     n_nodes = n_leaves - 1
     children = np.zeros((2, n_nodes), dtype=np.int64)
-    nodes = iter([0, *(rng.permutation(n_nodes - 1) + 1)] if n_nodes else [])
-    names = iter(~rng.permutation(n_leaves))
+    numbers = [0, *(rng.permutation(n_nodes - 1) + 1)] if n_nodes else []
     open_ends = []
-    for _ in range(n_nodes):
-        node = next(nodes)
+    for node in numbers:
         if open_ends:
-            place = int(len(open_ends) * min(rng.random(), 0.999) ** (skew / max(1 - skew, 1e-3)))
+            n_open = len(open_ends)
+            place = {"left": n_open - 2, "right": n_open - 1, "bushy": 0, "deep": max(0, n_open - 3)}[shape]
+            place = rng.integers(place, n_open) if shape in ("bushy", "deep") else place
             children[open_ends.pop(place)] = node
         open_ends += [(0, node), (1, node)]
-    for end in open_ends:
-        children[end] = next(names)
+    for end, leaf in zip(open_ends, rng.permutation(n_leaves), strict=False):
+        children[end] = ~leaf
     return children
