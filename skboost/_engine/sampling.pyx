@@ -14,11 +14,22 @@ cdef extern from "rng.h" nogil:
     uint64_t skb_mix64(uint64_t x) noexcept
     uint64_t skb_key(uint64_t seed, uint64_t stream, uint64_t iteration, uint64_t output) noexcept
 
+# Sums and products that wrap on purpose stay in C, where the overflow checks of the debug build do not see them.
 cdef extern from *:
     """
     #include <string.h>
 
     #define SKB_GOLDEN 0x9e3779b97f4a7c15ULL
+
+    static inline uint64_t skb_combine(uint64_t key, uint64_t value)
+    {
+        return skb_mix64(key ^ skb_mix64(value + SKB_GOLDEN));
+    }
+
+    static inline uint64_t skb_hash_copy(uint64_t stream_key, uint64_t key, uint64_t copy)
+    {
+        return skb_mix64(skb_mix64(key ^ stream_key) + SKB_GOLDEN * (copy + 1));
+    }
 
     static inline uint64_t skb_load_word(const uint8_t *bytes)
     {
@@ -30,8 +41,10 @@ cdef extern from *:
         return word;
     }
     """
-    uint64_t skb_load_word(const uint8_t *bytes) noexcept nogil
     const uint64_t SKB_GOLDEN
+    uint64_t skb_combine(uint64_t key, uint64_t value) noexcept nogil
+    uint64_t skb_hash_copy(uint64_t stream_key, uint64_t key, uint64_t copy) noexcept nogil
+    uint64_t skb_load_word(const uint8_t *bytes) noexcept nogil
 
 cdef struct slot_t:
     uint64_t key
@@ -70,7 +83,7 @@ def combine(const uint64_t[::1] keys, const uint64_t[::1] values):
     cdef uint64_t[::1] combined = combined_array
     with nogil:
         for i in range(n):
-            combined[i] = skb_mix64(keys[i] ^ skb_mix64(values[i] + SKB_GOLDEN))
+            combined[i] = skb_combine(keys[i], values[i])
     return combined_array
 
 
@@ -118,10 +131,6 @@ cdef inline uint64_t _find_slot(const slot_t *slots, uint64_t mask, uint64_t key
     return at
 
 
-cdef inline uint64_t _hash_copy(uint64_t stream_key, uint64_t key, uint64_t copy) noexcept nogil:
-    return skb_mix64(skb_mix64(key ^ stream_key) + SKB_GOLDEN * (copy + 1))
-
-
 def copy_hashes(
     uint64_t seed,
     uint64_t stream,
@@ -140,7 +149,7 @@ def copy_hashes(
     with nogil:
         for i in range(n):
             for copy in range(first[i], first[i] + n_copies[i]):
-                hashes[at] = _hash_copy(stream_key, keys[i], copy)
+                hashes[at] = skb_hash_copy(stream_key, keys[i], copy)
                 at += 1
     return hashes_array
 
@@ -173,5 +182,5 @@ cdef inline int32_t _count_below(
     cdef int32_t count = 0
     cdef int64_t copy
     for copy in range(first, first + n_copies):
-        count += _hash_copy(stream_key, key, copy) < limit
+        count += skb_hash_copy(stream_key, key, copy) < limit
     return count
