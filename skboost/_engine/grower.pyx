@@ -1,8 +1,8 @@
 """Growth of one tree with all threads in one parallel region.
 
-Thread t owns the rows [row_begin[t], row_begin[t + 1]): their gradients, noise, packed sums, index segments and scores. Histograms
-of large nodes are built over own rows and merged, those of small nodes over own features; all threads scan their own features.
-Between the phases the last thread at a barrier takes the serial decisions (tree.pyx).
+Thread t owns the rows [row_begin[t], row_begin[t + 1]): their gradients, noise, packed sums, index segments and scores.
+Histograms of large nodes are built over own rows and merged, those of small nodes over own features; all threads scan
+their own features. Between the phases the last thread at a barrier takes the serial decisions (tree.pyx).
 """
 
 from cython.parallel cimport parallel
@@ -37,6 +37,7 @@ from skboost._engine.split cimport (
     best_candidate,
     candidates_t,
     first_within_tie,
+    prove_numeric,
     scan_numeric,
     skb_best_t,
     skb_category_order,
@@ -62,10 +63,10 @@ cdef extern from "barrier.h" nogil:
     void skb_barrier_release(skb_barrier_t *b) noexcept
 
 cdef extern from "hist.h" nogil:
-    void skb_hist_columns(const uint8_t *codes_col, size_t n_rows, size_t r0, size_t r1, const int64_t *packed, int words,
-                          const int32_t *features, int n_features, size_t stride, int64_t *hist) noexcept
-    void skb_hist_rows(const uint8_t *codes_row, size_t row_stride, const uint32_t *idx, size_t m, const int64_t *packed,
-                       int words, int f0, int f1, size_t stride, int64_t *hist) noexcept
+    void skb_hist_columns(const uint8_t *codes_col, size_t n_rows, size_t r0, size_t r1, const int64_t *packed,
+                          int words, const int32_t *features, int n_features, size_t stride, int64_t *hist) noexcept
+    void skb_hist_rows(const uint8_t *codes_row, size_t row_stride, const uint32_t *idx, size_t m,
+                       const int64_t *packed, int words, int f0, int f1, size_t stride, int64_t *hist) noexcept
     void skb_hist_listed(const uint8_t *codes_row, size_t row_stride, const uint32_t *idx, size_t m,
                          const int64_t *packed, int words, const int32_t *features, int n_features, size_t stride,
                          int64_t *hist) noexcept
@@ -412,15 +413,29 @@ cdef void scan_one(tree_t *s, int position, int feature, const uint32_t *counts)
     best[0] = best_candidate(&s.scan, hist, counts, n_bins, total, s.is_categorical[feature], &found)
 
 
-cdef void scan_level(tree_t *s, int feature) noexcept nogil:
-    """Sum the gains of all nodes of the level for every candidate of one feature, then take the best."""
+cdef inline void add_gains(double *sums, const double *scores, int n, double before,
+                           const uint8_t *certain) noexcept nogil:
+    cdef double gain
+    cdef int b
+    for b in range(n):
+        gain = scores[b] - before if scores[b] > SKB_INVALID else 0.0
+        sums[b] += gain if certain == NULL or certain[b] or gain > 0.0 else 0.0
+
+
+cdef void scan_level(tree_t *s, int feature, uint32_t *counts) noexcept nogil:
+    """Sum the gains of all nodes of the level for every candidate of one feature, then take the best.
+
+    With room for a weight histogram in counts, candidates that are too light for a node do not count there. Without it
+    gains are upper bounds where the leaf minimum is not proven: no loss there, as the node may stay whole.
+    """
     cdef int words = s.scan.n_words
     cdef int n_bins = s.n_bins[feature]
     cdef candidates_t *sums = &s.level_scores[feature]
     cdef candidates_t found
     cdef const int64_t *hist
     cdef node_t *p
-    cdef int i, b, w
+    cdef bint bound = counts == NULL and not s.scan.direct
+    cdef int i, w
     cdef uint8_t *order = s.orders + <size_t>feature * 256
     if s.n_levels == 0:
         hist = s.nodes[0].hist + <size_t>feature * s.stride * words
@@ -435,23 +450,25 @@ cdef void scan_level(tree_t *s, int feature) noexcept nogil:
         hist = p.hist + <size_t>feature * s.stride * words
         if not feature_allowed(s, 0, feature):
             break
+        if counts != NULL:
+            count_feature(s, s.scans[i], feature, counts)
         if s.is_categorical[feature]:
             found.n_left = 0
             found.n_right = s.n_order[feature]
-            skb_scan_categories(&s.scan, hist, NULL, n_bins, order, found.n_right,
+            skb_scan_categories(&s.scan, hist, counts, n_bins, order, found.n_right,
                                 s.totals + <size_t>s.scans[i] * words, p.bounds, found.right, found.certain)
         else:
-            scan_numeric(&s.scan, hist, NULL, n_bins, s.totals + <size_t>s.scans[i] * words, s.has_missing[feature],
+            scan_numeric(&s.scan, hist, counts, n_bins, s.totals + <size_t>s.scans[i] * words, s.has_missing[feature],
                          s.monotone[feature] if s.scan.bounded else 0, p.bounds, &found)
+            if bound:
+                prove_numeric(&s.scan, hist, s.totals + <size_t>s.scans[i] * words, &found)
         if sums.n_right == 0 and sums.n_left == 0:
             sums.n_left = found.n_left
             sums.n_right = found.n_right
             memset(sums.left, 0, sizeof(sums.left))
             memset(sums.right, 0, sizeof(sums.right))
-        for b in range(found.n_left):
-            sums.left[b] += found.left[b] - p.score if found.left[b] > SKB_INVALID else 0.0
-        for b in range(found.n_right):
-            sums.right[b] += found.right[b] - p.score if found.right[b] > SKB_INVALID else 0.0
+        add_gains(sums.left, found.left, found.n_left, p.score, found.certain_left if bound else NULL)
+        add_gains(sums.right, found.right, found.n_right, p.score, found.certain if bound else NULL)
     s.best[feature] = first_within_tie(sums)
 
 
@@ -467,19 +484,35 @@ cdef void finish_and_scan(tree_t *s, int t) noexcept nogil:
     for j in range(j0, j1):
         if s.policy == POLICY_SYMMETRIC:
             if s.n_scans:
-                scan_level(s, s.features[j])
+                scan_level(s, s.features[j], NULL)
         else:
             for i in range(s.n_scans):
                 scan_one(s, i, s.features[j], NULL)
 
 
+cdef void count_feature(tree_t *s, int node, int feature, uint32_t *counts) noexcept nogil:
+    """Histogram of the leaf-minimum weights of one node on one feature."""
+    cdef int32_t listed = feature
+    cdef size_t segment
+    cdef int u
+    memset(counts, 0, s.n_bins[feature] * sizeof(uint32_t))
+    for u in range(s.n_threads):
+        segment = <size_t>node * s.n_threads + u
+        skb_hist_weights(s.codes_row, s.row_stride, s.index + s.seg_start[segment], s.seg_size[segment], s.count_weight,
+                         &listed, 1, 0, counts)
+
+
 cdef void recount(tree_t *s, int t) noexcept nogil:
-    """Exact weight histograms, own features, of the nodes whose best split is not proven; search again with them."""
+    """Search again, own features, where the best split is not proven, with exact weight histograms."""
     cdef int j0 = <int>(<int64_t>s.n_listed * t / s.n_threads)
     cdef int j1 = <int>(<int64_t>s.n_listed * (t + 1) / s.n_threads)
     cdef uint32_t *counts = s.count_scratch + <size_t>t * s.n_features * s.stride
     cdef int i, j, u
     cdef size_t segment
+    if s.policy == POLICY_SYMMETRIC:
+        for j in range(j0, j1):
+            scan_level(s, s.features[j], counts)
+        return
     for i in range(s.n_recount):
         for j in range(j0, j1):
             memset(counts + <size_t>s.features[j] * s.stride, 0, s.n_bins[s.features[j]] * sizeof(uint32_t))
@@ -534,7 +567,7 @@ cdef void leaf_pass(tree_t *s, step_t *p, int t) noexcept nogil:
 
 
 cdef void leaf_values(tree_t *s, step_t *p) noexcept nogil:
-    """Step of every leaf: value = -eps (G + sigma sqrt(D) xi) / D with D = W + lambda, or H + lambda for Newton leaves."""
+    """Step of every leaf: -eps (G + sigma sqrt(D) xi) / D with D = W + lambda, or H + lambda for Newton leaves."""
     cdef int width = 2 * p.n_outputs + 1
     cdef double unit = 1.0 / p.weight_scale
     cdef double W, G, H, D, metric, value
@@ -583,7 +616,6 @@ cdef void update_pass(tree_t *s, step_t *p, int t) noexcept nogil:
 cdef void worker(tree_t *s, step_t *p, int t) noexcept nogil:
     """What every thread does for one tree."""
     cdef int spin = SKB_SPIN_MAX
-    cdef bint recounting
     gradient_pass(s, p, t)
     if skb_barrier_arrive(&p.barrier, &spin):
         choose_coarse(s, p)

@@ -42,11 +42,14 @@ ctypedef struct candidates_t:
     int n_right               # candidates with the missing bin right; categorical: positions in `order`
     double left[256]
     double right[256]
-    uint8_t certain[256]      # categorical only
+    uint8_t certain[256]      # of `right`: the leaf minimum is proven; numeric: only after prove_numeric
+    uint8_t certain_left[256]
 
 cdef void scan_numeric(const skb_scan_t *c, const int64_t *hist, const uint32_t *counts, int n_bins,
                        const int64_t *total, bint missing, int8_t monotone, const double *bounds,
                        candidates_t *out) noexcept nogil
+cdef void prove_numeric(const skb_scan_t *c, const int64_t *hist, const int64_t *total,
+                        candidates_t *out) noexcept nogil
 cdef skb_best_t best_candidate(const skb_scan_t *c, const int64_t *hist, const uint32_t *counts, int n_bins,
                                const int64_t *total, bint categorical, const candidates_t *found) noexcept nogil
 cdef skb_best_t first_within_tie(const candidates_t *found) noexcept nogil

@@ -1,6 +1,6 @@
 """Best split of one feature in one node."""
 
-from libc.stdint cimport int8_t, int32_t, int64_t, uint8_t, uint32_t
+from libc.stdint cimport int8_t, int32_t, int64_t, uint32_t
 
 cdef extern from *:
     """
@@ -62,7 +62,7 @@ cdef void score_bounded(const skb_scan_t *c, const int64_t *hist, int n_bins, co
         left += hist[i + 1]
         right = total[0] - left
         out[i] = SKB_INVALID
-        if not skb_heavy_enough(c, left, right, NULL):
+        if not skb_heavy_enough(c, skb_lo(left), skb_lo(right), NULL):
             continue
         vl = skb_node_value(c, &left, bounds[0], bounds[1])
         vr = skb_node_value(c, &right, bounds[0], bounds[1])
@@ -82,6 +82,20 @@ cdef void mask_by_weight(const skb_scan_t *c, const uint32_t *counts, int n_bins
         left += counts[i + 1]
         if left < c.min_count or total - left < c.min_count:
             out[i] = SKB_INVALID
+
+
+cdef void prove_numeric(const skb_scan_t *c, const int64_t *hist, const int64_t *total,
+                        candidates_t *out) noexcept nogil:
+    """Which numeric candidates are heavy enough whatever the weights."""
+    cdef int64_t left = hist[0]
+    cdef int i
+    for i in range(out.n_left):
+        left += hist[<size_t>(i + 1) * c.n_words]
+        out.certain_left[i] = skb_is_certain(c, left, total[0] - left)
+    left = 0
+    for i in range(out.n_right):
+        left += hist[<size_t>(i + 1) * c.n_words]
+        out.certain[i] = skb_is_certain(c, left, total[0] - left)
 
 
 cdef skb_best_t first_within_tie(const candidates_t *found) noexcept nogil:

@@ -15,13 +15,13 @@ from skboost._engine.split cimport (
     skb_category_order,
     skb_category_set,
     skb_heavy_enough,
+    skb_is_certain,
     skb_left_sums,
     skb_mass,
     skb_node_value,
     skb_score,
 )
 from skboost._engine.types cimport (
-    POLICY_DEPTHWISE,
     POLICY_LOSSGUIDE,
     POLICY_SYMMETRIC,
     candidates_t,
@@ -36,6 +36,7 @@ cdef extern from "hist.h" nogil:
 
 cdef extern from "math.h" nogil:
     const double HUGE_VAL
+    double fabs(double x)
 
 cdef enum:
     SMALL_NODE = 3000      # rows per thread below which threads share a node by features
@@ -431,12 +432,12 @@ cdef void set_split(tree_t *s, int node, int feature, const skb_best_t *best) no
     skb_left_sums(hist, n_bins, words, p.bin, p.missing_right, NULL, left)
     for w in range(words):
         missing |= hist[w] != 0
-    if not missing:     # nothing decides, so missing follows the heavier child; rows without structure weight go there, too
+    if not missing:     # nothing decides: missing (rows without structure weight, too) follows the heavier child
         p.missing_right = 2 * skb_mass(&s.scan, left) < skb_mass(&s.scan, s.totals + <size_t>node * words)
 
 
 cdef void settle_node(tree_t *s, int position, int node, bint counted) noexcept nogil:
-    """Reduce the bests of one scanned node over features; ask for a weight histogram where the winner is not proven."""
+    """Best of one scanned node over features; ask for a weight histogram where it is not proven."""
     cdef skb_best_t *best = s.best + <size_t>position * s.n_features
     cdef node_t *p = &s.nodes[node]
     cdef int feature = best_feature(s, best)
@@ -477,7 +478,7 @@ cdef void decide(tree_t *s) noexcept nogil:
         return
     if s.policy == POLICY_SYMMETRIC:
         release_unscanned(s)
-        decide_level(s)
+        decide_level(s, s.scan.direct)
         return
     reserve_lists(s, s.n_waiting + s.n_scans + 1)
     if s.failed:
@@ -492,6 +493,10 @@ cdef void decide(tree_t *s) noexcept nogil:
 cdef void decide_recounted(tree_t *s) noexcept nogil:
     """After the weight histograms of the unproven nodes."""
     cdef int i
+    if s.policy == POLICY_SYMMETRIC:
+        s.n_recount = 0
+        decide_level(s, True)
+        return
     for i in range(s.n_recount):
         settle_node(s, s.recount[i], s.scans[s.recount[i]], True)
     s.n_recount = 0
@@ -582,11 +587,12 @@ cdef bint level_splits(tree_t *s, const level_t *level, int node) noexcept nogil
     cdef const int64_t *hist = p.hist + <size_t>level.feature * s.stride * words
     cdef const int64_t *total = s.totals + <size_t>node * words
     cdef int64_t *left = s.left_totals + <size_t>node * words
-    cdef int64_t right
+    cdef int64_t right, mass
     cdef double vl, vr
     skb_left_sums(hist, s.n_bins[level.feature], words, level.bin, level.missing_right,
                   level.left_set if level.categorical else NULL, left)
-    if not skb_heavy_enough(&s.scan, left[0], total[0] - left[0], NULL):
+    mass = skb_mass(&s.scan, left)
+    if not skb_heavy_enough(&s.scan, mass, skb_mass(&s.scan, total) - mass, NULL):
         return False
     if s.scan.bounded and s.monotone[level.feature]:
         right = total[0] - left[0]
@@ -626,22 +632,51 @@ cdef void fill_level(tree_t *s, level_t *level) noexcept nogil:
                 level.left_set[i >> 3] |= <uint8_t>(1 << (i & 7))
 
 
-cdef void decide_level(tree_t *s) noexcept nogil:
-    """Choose the test of the next level and the nodes it splits."""
+cdef bint level_proven(tree_t *s, const level_t *level) noexcept nogil:
+    """True when the children of the level's test are heavy enough wherever level_splits would split."""
+    cdef int words = s.scan.n_words
+    cdef int i, node
+    cdef int64_t mass
+    cdef int64_t *left
+    cdef const int64_t *total
+    cdef const int64_t *hist
+    for i in range(s.n_scans):
+        node = s.scans[i]
+        hist = s.nodes[node].hist + <size_t>level.feature * s.stride * words
+        left = s.left_totals + <size_t>node * words
+        total = s.totals + <size_t>node * words
+        skb_left_sums(hist, s.n_bins[level.feature], words, level.bin, level.missing_right,
+                      level.left_set if level.categorical else NULL, left)
+        mass = skb_mass(&s.scan, left)
+        if skb_heavy_enough(&s.scan, mass, skb_mass(&s.scan, total) - mass, NULL) and not (
+                skb_is_certain(&s.scan, left[0], total[0] - left[0])):
+            return False
+    return True
+
+
+cdef void decide_level(tree_t *s, bint counted) noexcept nogil:
+    """Choose the test of the next level and the nodes it splits; ask for weight histograms where it is not proven."""
     cdef level_t *level = &s.levels[s.n_levels]
+    cdef double before = 0.0
     cdef int feature, i
     cdef int *swap
+    s.n_current = 0
+    if s.n_scans == 0:
+        return
+    feature = best_feature(s, s.best)
+    for i in range(s.n_scans):
+        before += s.nodes[s.scans[i]].score
+    if feature < 0 or s.best[feature].score <= SKB_TIE * fabs(before + s.best[feature].score):
+        return
+    describe_level(s, level, feature)
+    if not counted and not level_proven(s, level):
+        s.n_recount = 1
+        return
     swap = s.current
     s.current = s.scans
     s.scans = swap
     s.n_current = s.n_scans
     s.n_scans = 0
-    if s.n_current == 0:
-        return
-    feature = best_feature(s, s.best)
-    if feature < 0 or s.best[feature].score <= 0.0:
-        return
-    describe_level(s, level, feature)
     level.gain = s.best[feature].score
     for i in range(s.n_current):
         if s.n_leaves < s.max_leaves and level_splits(s, level, s.current[i]) and not s.failed:

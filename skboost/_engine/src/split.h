@@ -51,10 +51,13 @@ static inline int32_t skb_field_d(const skb_scan_t *c, const int64_t *words, int
     return skb_lo(words[c->newton ? k : 0]);
 }
 
+/* An output without second derivatives and penalty keeps its value: neither a step nor a gain. */
+#define SKB_NO_STEP 1e150
+
 static inline double skb_denominator(const skb_scan_t *c, const int64_t *words, int k)
 {
     double d = skb_field_d(c, words, k) * c->h_unit[c->newton ? k : 0] + c->lambda;
-    return d > 1e-300 ? d : 1e-300;
+    return d > 0.0 ? d : SKB_NO_STEP;
 }
 
 static inline double skb_clip(double v, double lo, double hi) { return v < lo ? lo : v > hi ? hi : v; }
@@ -91,13 +94,12 @@ static inline int64_t skb_mass(const skb_scan_t *c, const int64_t *words)
     return m;
 }
 
-/* Does a pair of children honour the leaf minimum? counts are sums of the weight histogram or NULL. */
+/* Do children with these masses honour the leaf minimum? counts are sums of the weight histogram or NULL. */
 static inline int skb_heavy_enough(const skb_scan_t *c, int64_t left, int64_t right, const uint32_t *counts)
 {
-    int32_t a = skb_lo(left), b = skb_lo(right);
     if (c->direct)
-        return a >= c->min_low && b >= c->min_low;
-    if (a < 1 || b < 1)
+        return left >= c->min_low && right >= c->min_low;
+    if (left < 1 || right < 1)
         return 0;
     return !counts || (counts[0] >= c->min_count && counts[1] >= c->min_count);
 }
@@ -207,7 +209,7 @@ static void skb_scan_categories(const skb_scan_t *c, const int64_t *hist, const 
         }
         out[p] = SKB_INVALID;
         certain[p] = (uint8_t)(counts != NULL || skb_is_certain(c, left[0], right[0]));
-        if (skb_heavy_enough(c, left[0], right[0], counts ? both : NULL))
+        if (skb_heavy_enough(c, skb_mass(c, left), skb_mass(c, right), counts ? both : NULL))
             out[p] = skb_score(c, left, bounds[0], bounds[1]) + skb_score(c, right, bounds[0], bounds[1]);
     }
 }

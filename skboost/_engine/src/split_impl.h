@@ -33,8 +33,8 @@ static SKB_TARGET void SKB_FN(skb_low_sides)(const int64_t *restrict prefix, int
     for (int b = 0; b < n; b++) {
         int32_t lo = (int32_t)(prefix[b] + add);
         double l = lo * hu + lambda, r = (tlo - lo) * hu + lambda;
-        dl[b] = l > 1e-300 ? l : 1e-300;
-        dr[b] = r > 1e-300 ? r : 1e-300;
+        dl[b] = l > 0.0 ? l : SKB_NO_STEP;
+        dr[b] = r > 0.0 ? r : SKB_NO_STEP;
     }
 }
 
@@ -60,6 +60,17 @@ static SKB_TARGET void SKB_FN(skb_mask_low)(const int64_t *restrict prefix, int 
         int32_t lo = (int32_t)(prefix[b] + add), rlo = tlo - lo;
         int ok = (lo >= min_low) & (rlo >= min_low);
         out[b] = ok ? out[b] : SKB_INVALID;
+    }
+}
+
+static SKB_TARGET void SKB_FN(skb_mask_mass)(const skb_scan_t *c, const int64_t *values, int n, const int64_t *add,
+                                             const int64_t *total, double *out)
+{
+    int64_t left = skb_mass(c, add), all = skb_mass(c, total);
+    for (int b = 0; b < n; b++) {
+        left += skb_mass(c, values + (size_t)b * c->n_words);
+        if (left < 1 || all - left < 1)
+            out[b] = SKB_INVALID;
     }
 }
 
@@ -97,6 +108,10 @@ static SKB_TARGET void SKB_FN(skb_scan_side)(const skb_scan_t *c, const int64_t 
             if (2 * w < c->n_outputs)
                 SKB_FN(skb_add_scores)(prefix, n, add[w], total[w], 1, c->g_unit[2 * w], dl, dr, out);
         }
+    }
+    if (c->newton) {
+        SKB_FN(skb_mask_mass)(c, values, n, add, total, out);
+        return;
     }
     SKB_FN(skb_prefix)(values, c->n_words, n, prefix);
     SKB_FN(skb_mask_low)(prefix, n, add[0], total[0], least, out);
