@@ -11,7 +11,7 @@ POLICIES = ("symmetric", "depthwise", "lossguide")
 
 
 def make_estimator(loss="squared_error", **params):
-    """Return an estimator for one of LOSSES; few iterations, few rows per leaf and a fixed seed unless told otherwise."""
+    """Return an estimator for one of LOSSES; small and with a fixed seed unless told otherwise."""
     params = {"n_estimators": 12, "min_samples_leaf": 2, "max_depth": 4, "random_state": 0, **params}
     if loss in CLASSIFICATION_LOSSES:
         return SGLBClassifier(**params)

@@ -8,13 +8,13 @@ import math
 
 import numpy as np
 import pytest
+from fit_cases import POLICIES, assert_same_predictions, make_data, make_estimator
 from scipy import integrate, stats
 from scipy.special import expit
+from skboost._engine.langevin import leaf_normals, row_normals
 
-from fit_cases import POLICIES, assert_same_predictions, make_data, make_estimator
 from skboost import SGLBClassifier, SGLBRegressor
 from skboost._binning import BinMapper
-from skboost._engine.langevin import leaf_normals, row_normals
 from skboost._losses import make_loss
 from skboost._random import STREAM_LEAF, STREAM_STRUCT
 from skboost._sampling import row_hashes
@@ -133,7 +133,7 @@ def test_noise_variance_and_temperature_enter_as_a_quotient():
     assert not np.array_equal(louder.predict(X), fits[0].predict(X))
 
 
-# ---- the posterior of other losses, T = 1 and a small step -------------------------------------------------------------
+# ---- the posterior of other losses, T = 1 and a small step -----------------------------------------------------------
 
 
 def grid_moments(energy, low, high):
@@ -271,7 +271,7 @@ def test_weights_act_as_copies_in_the_fit(langevin, grow_policy):
     assert_same_predictions(weighted, copied, X)
 
 
-# ---- Newton leaves and noise off ---------------------------------------------------------------------------------------
+# ---- Newton leaves and noise off -------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("grow_policy", POLICIES)
@@ -329,7 +329,7 @@ def test_plain_boosting_of_two_classes_by_hand():
         np.testing.assert_allclose(stage, np.where(x[:, 0] == 0, -margin, margin), rtol=1e-5)
 
 
-# ---- structure noise and leaf noise ------------------------------------------------------------------------------------
+# ---- structure noise and leaf noise ----------------------------------------------------------------------------------
 
 
 def eight_cells(n_per_cell=8):
@@ -389,7 +389,7 @@ def test_structure_noise_decides_between_equal_columns():
 
 
 def test_structure_noise_of_a_row_grows_with_the_root_of_its_weight():
-    """On a column without signal the gain of the only split is (noise of its side)^2 (1 / W1 + 1 / W2), weights or not."""
+    """On a column without signal the gain of the only split is noise^2 (1 / W1 + 1 / W2), weights or not."""
     n, sigma2 = 40, 2 / 0.1
     X, y = np.repeat([0.0, 1.0], n // 2)[:, None], np.zeros(n)
     params = {"n_estimators": 1, "max_depth": 1, "l2_regularization": 0.0, "noise_variance": 1.0, "min_samples_leaf": 1}
@@ -414,7 +414,7 @@ def test_size_of_leaf_noise(weight, l2):
     assert abs(np.mean(values)) < 4.5 * math.sqrt(2 * eps / (T * D) / 2000)
 
 
-# ---- another implementation --------------------------------------------------------------------------------------------
+# ---- another implementation ------------------------------------------------------------------------------------------
 
 
 @pytest.mark.slow
