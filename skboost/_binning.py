@@ -32,7 +32,7 @@ def grid_weights(weights):
         return weights
     # n * max bounds every sum and, unlike the sum itself, does not depend on the order of the rows.
     exponent = np.frexp(weights.max())[1] + np.frexp(float(weights.size))[1]
-    unit = np.ldexp(1.0, max(int(exponent) - 53, -1022))
+    unit = np.ldexp(1.0, max(int(exponent) - 53, -1074))
     return np.maximum(np.rint(weights / unit), weights > 0) * unit
 
 
