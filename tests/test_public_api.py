@@ -60,8 +60,8 @@ SGLB_PARAMETERS = {
     "scoring": "loss",
     "warm_start": False,
     "class_weight": {"SGLBClassifier": None},
-    "random_state": None,
     "n_jobs": None,
+    "random_state": None,
     "verbose": 0,
 }
 SGLB_METHODS = ["fit", "predict", "score", "staged_predict", "apply"]
