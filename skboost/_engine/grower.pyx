@@ -32,6 +32,7 @@ from skboost._engine.langevin cimport (
 )
 from skboost._engine.losses cimport loss_from_object, loss_gradients, loss_needs_metric, loss_t
 from skboost._engine.omp cimport skb_num_threads, skb_thread_num
+from skboost._engine.partition cimport numeric_codes, partition_rows, set_codes
 from skboost._engine.split cimport (
     SKB_INVALID,
     best_candidate,
@@ -77,12 +78,6 @@ cdef extern from "hist.h" nogil:
     void skb_hist_subtract(int64_t *into, const int64_t *part, size_t n) noexcept
     const int SKB_PREFETCH_ROWS
 
-cdef extern from "partition.h" nogil:
-    size_t skb_partition_numeric(const uint8_t *col, uint32_t *idx, size_t m, int threshold, int missing_right,
-                                 uint32_t *buffer) noexcept
-    size_t skb_partition_set(const uint8_t *col, uint32_t *idx, size_t m, const uint8_t *left_set,
-                             uint32_t *buffer) noexcept
-
 cdef enum:
     MAX_THREADS = 256
     STREAM_STRUCT = 1
@@ -113,6 +108,7 @@ ctypedef struct step_t:
     double sigma
     double learning_rate
     double lambda_
+    double curvature       # of gradient leaves: D = curvature * W + lambda
     double count_ratio     # largest quotient of a row's structure weight and its leaf-minimum weight
     uint64_t root_weight   # sum of the leaf-minimum weights, when the histogram does not hold it
     int granted            # threads that OpenMP gave
@@ -228,7 +224,7 @@ cdef void choose_units(tree_t *s, step_t *p) noexcept nogil:
             h += p.sums[(t * p.n_outputs + k) * 2 + 1]
         p.inv_unit[2 * k] = power_scale(<double>g / p.coarse[2 * k], 30)
         p.g_unit[k] = per_weight / p.inv_unit[2 * k]
-        p.h_unit[k] = per_weight
+        p.h_unit[k] = per_weight * p.curvature
         if p.newton:
             p.inv_unit[2 * k + 1] = power_scale(<double>h / p.coarse[2 * k + 1], 30)
             p.h_unit[k] = per_weight / p.inv_unit[2 * k + 1]
@@ -300,21 +296,25 @@ cdef void prepare_root(tree_t *s, step_t *p) noexcept nogil:
 cdef void partition_batch(tree_t *s, int t) noexcept nogil:
     """Split own segments of the batch nodes."""
     cdef int i, node
-    cdef size_t left, start, size
+    cdef size_t left, start, size, before, after
+    cdef uint8_t left_codes[256]
     cdef node_t *p
-    cdef const uint8_t *col
     cdef size_t T = s.n_threads
     for i in range(s.n_batch):
         node = s.batch[i]
         p = &s.nodes[node]
         start = s.seg_start[node * T + t]
         size = s.seg_size[node * T + t]
-        col = s.codes_col + <size_t>p.feature * s.n_rows
+        before = <size_t>p.feature * s.n_rows
+        after = <size_t>(s.n_features - 1 - p.feature) * s.n_rows
+        if s.n_rows > 2147483647:      # beyond the index range of the vector loads
+            before = after = 0
         if p.categorical:
-            left = skb_partition_set(col, s.index + start, size, p.left_set, s.buffer + s.row_begin[t])
+            set_codes(p.left_set, left_codes)
         else:
-            left = skb_partition_numeric(col, s.index + start, size, p.bin, p.missing_right != 0,
-                                         s.buffer + s.row_begin[t])
+            numeric_codes(p.bin, p.missing_right != 0, left_codes)
+        left = partition_rows(s.codes_col + <size_t>p.feature * s.n_rows, before, after, s.index + start, size, left_codes,
+                              s.buffer + s.row_begin[t])
         s.seg_start[p.left * T + t] = start
         s.seg_size[p.left * T + t] = left
         s.seg_start[p.right * T + t] = start + left
@@ -589,7 +589,7 @@ cdef void leaf_values(tree_t *s, step_t *p) noexcept nogil:
                 total += p.leaf_sums[(<size_t>t * p.n_leaves + i) * width + 2 * k + 1]
             H = <double>total * unit / p.leaf_scale[2 * k + 1]
             metric = H / W if p.metric and W > 0.0 else 1.0
-            D = (H if p.newton else W) + p.lambda_
+            D = (H if p.newton else p.curvature * W) + p.lambda_
             value = 0.0
             if W > 0.0 and D > 0.0:
                 if p.sigma > 0.0:
@@ -680,8 +680,8 @@ cdef class Trainer:
     y : float64 array (n_rows,)
     base : float64 array (n_outputs,), added to every raw score
     rules : dict
-        policy, max_depth, max_leaves, min_weight (grid units), l2, learning_rate, newton, monotone (int8 array or None),
-        groups (uint8 array (n_groups, n_features) or None).
+        policy, max_depth, max_leaves, min_weight (grid units), l2, learning_rate, newton, curvature (default 1), monotone (int8
+        array or None), groups (uint8 array (n_groups, n_features) or None).
     weights : dict or None
         weight (float64), units (uint32, weight on the integer grid), scale (grid units per weight), integer (bool), counts
         (uint32, what min_weight bounds, or None when that is units).
@@ -770,6 +770,7 @@ cdef class Trainer:
         s.min_weight = rules["min_weight"]
         self.p.learning_rate = rules["learning_rate"]
         self.p.lambda_ = rules["l2"]
+        self.p.curvature = rules.get("curvature", 1.0)
         if s.policy == POLICY_SYMMETRIC and s.max_depth > 16:
             raise ValueError("symmetric trees have at most 16 levels")
         if rules["monotone"] is not None:
@@ -815,7 +816,8 @@ cdef class Trainer:
         s.scan.direct = s.scan.direct and not self.has_counts
         self.p.root_weight = int(np.sum(counts, dtype=np.uint64))
         if not s.scan.direct:
-            self.p.count_ratio = np.max(np.asarray(units) / np.maximum(np.asarray(counts), 1e-100))
+            # Half as much again for units that a row draw rounds.
+            self.p.count_ratio = 1.5 * np.max(np.asarray(units) / np.maximum(np.asarray(counts), 1e-100))
         self.keep += [weight, units, counts]
         return 0
 

@@ -14,9 +14,11 @@
 
 #define SKB_SUFFIX _avx512
 #define SKB_TARGET SKB_TARGET_AVX512
+#define SKB_AVX512 1 /* for kernels that spell out these instructions */
 #include SKB_IMPL
 #undef SKB_SUFFIX
 #undef SKB_TARGET
+#undef SKB_AVX512
 #endif
 
 #undef SKB_IMPL
