@@ -39,7 +39,6 @@ _FOREST_DTYPES = {
     for kind, dtypes in _TREE_DTYPES.items()
 }
 _BIN_ARRAYS = ("cuts", "n_bins", "is_categorical", "level_offset", "level_values", "level_codes")
-_SHAPES = {"leaf_value": ("n_outputs",), "cat_sets": (32,)}
 
 
 class Forest:
@@ -359,7 +358,9 @@ class ForestBuilder:
             parts = [tree[name] for tree in trees]
             if head is not None:
                 parts.insert(0, getattr(head, name))
-            arrays[name] = np.concatenate(parts) if parts else _empty(self.kind, self.n_outputs, name)
+            if not parts:
+                parts.append(_empty(self.kind, self.n_outputs, name))
+            arrays[name] = np.concatenate(parts) if len(parts) > 1 else parts[0]
         arrays["cat_set"] = _shifted_sets(arrays["cat_set"], head, trees)
         for offset, name in (("node_offset", "feature"), ("leaf_offset", "leaf_value"), ("table_offset", "table")):
             if offset in _OFFSETS[self.kind]:
@@ -403,13 +404,15 @@ def _check_shapes(forest):
     n_trees = forest.n_trees
     for name in _OFFSETS[forest.kind]:
         offset = getattr(forest, name)
-        shaped = offset.shape == (n_trees + 1,) and offset[0] == 0 and (np.diff(offset) >= 0).all()
-        _require(shaped, f"{name} does not ascend from 0 over {n_trees} trees")
+        # The message is made on failure only: a forest is also made for each new tree while a model is validated.
+        if offset.shape != (n_trees + 1,) or offset[0] != 0 or (offset[1:] < offset[:-1]).any():
+            raise ValueError(f"Malformed forest: {name} does not ascend from 0 over {n_trees} trees.")
     for name in _TREE_DTYPES[forest.kind]:
-        length = len(forest.cat_sets) if name == "cat_sets" else int(getattr(forest, _offset_of(name))[-1])
-        tail = tuple(getattr(forest, size) if isinstance(size, str) else size for size in _SHAPES.get(name, ()))
-        shape = getattr(forest, name).shape
-        _require(shape == (length, *tail), f"{name} has the shape {shape} instead of {(length, *tail)}")
+        array = getattr(forest, name)
+        length = len(array) if name == "cat_sets" else int(getattr(forest, _offset_of(name))[-1])
+        expected = {"leaf_value": (length, forest.n_outputs), "cat_sets": (length, 32)}.get(name, (length,))
+        if array.shape != expected:
+            raise ValueError(f"Malformed forest: {name} has the shape {array.shape} instead of {expected}.")
     _require(forest.shrink_factors.ndim == 1, "shrink_factors has more than one dimension")
     _require(forest.base_score.shape == (forest.n_outputs,), "base_score has the wrong length")
 
