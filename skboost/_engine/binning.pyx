@@ -29,9 +29,12 @@ cdef extern from "binning.h" nogil:
         const char *x, Py_ssize_t stride, int is_float32, Py_ssize_t n, const double *weights, double limit,
         skb_cell *keys, double *kept_weights
     ) noexcept
-    void skb_radix_sort(
-        skb_cell **keys, skb_cell **spare, double **weights, double **spare_weights, Py_ssize_t n
-    ) noexcept
+    ctypedef struct skb_columns:
+        skb_cell *keys
+        skb_cell *spare
+        double *weights
+        double *spare_weights
+    void skb_sort_keys(skb_columns *columns, Py_ssize_t n) noexcept
     Py_ssize_t skb_run_lengths(skb_cell *keys, const double *weights, Py_ssize_t n, skb_cell *values) noexcept
     int skb_find_cuts(
         const skb_cell *values, const skb_cell *weights, Py_ssize_t m, int max_bins, double *cuts
@@ -45,6 +48,8 @@ cdef enum:
     TABLE = 256         # cuts kept per feature
     BLOCK = 256         # rows mapped together
     GROUP = 8           # columns gathered in one pass: neighbours in a C-ordered X share cache lines
+    SEARCH_GRAIN = 200_000   # values per thread, about 0.7 ms: below it a thread costs more than it brings
+    SORT_GRAIN = 150_000
 
 
 # ---- cimported by the prediction kernels -----------------------------------------------------------------------------
@@ -117,6 +122,7 @@ def transform(
     cdef uint8_t *rows_out = &rows[0, 0] if with_rows else NULL
     cdef const double *values = &level_values[0] if level_values.shape[0] else NULL
     cdef const uint8_t *codes = &level_codes[0] if level_codes.shape[0] else NULL
+    n_threads = _useful_threads(n * n_features, SEARCH_GRAIN, n_threads)
     with nogil:
         fill_tables(
             tables, n_features, &cuts[0, 0], &n_bins[0], &is_categorical[0], &level_offset[0], values, codes
@@ -187,6 +193,7 @@ def find_cuts(
     cdef int32_t *n_cuts_out = &n_cuts[0]
     cdef sort_buffers_t *buffers
     cdef int failed = 0
+    n_threads = _useful_threads(n * n_features, SORT_GRAIN, n_threads)
     group = _group_size(n, n_features, n_threads)
     n_groups = (n_features + group - 1) // group
     with nogil, parallel(num_threads=<int> min(n_threads, n_groups)):
@@ -228,6 +235,10 @@ def distinct_values(const value_t[:] x, weights):
             totals[kept] = buffers.totals[kept].number
         _release(buffers)
     return values_array[:m].copy(), totals_array[:m].copy()
+
+
+cdef int _useful_threads(Py_ssize_t work, Py_ssize_t grain, int asked) noexcept nogil:
+    return <int> max(1, min(asked, 1 + work // grain))
 
 
 cdef const double *_pointer(weights, Py_ssize_t n) except? NULL:
@@ -286,12 +297,13 @@ cdef Py_ssize_t _sorted_runs(
     skb_cell *keys, double *weights, Py_ssize_t n, sort_buffers_t *buffers,
 ) noexcept nogil:
     """Sort gathered keys and leave their distinct values and weights in the buffers; returns how many."""
-    cdef skb_cell *spare = buffers.spare
-    cdef double *spare_weights = buffers.spare_weights
-    skb_radix_sort(&keys, &spare, &weights, &spare_weights, n)
-    buffers.values = spare
-    buffers.totals = keys
-    return skb_run_lengths(keys, weights, n, spare)
+    cdef skb_columns columns
+    columns.keys, columns.spare = keys, buffers.spare
+    columns.weights, columns.spare_weights = weights, buffers.spare_weights
+    skb_sort_keys(&columns, n)
+    buffers.values = columns.spare
+    buffers.totals = columns.keys
+    return skb_run_lengths(columns.keys, columns.weights, n, columns.spare)
 
 
 cdef void _cuts_of_group(

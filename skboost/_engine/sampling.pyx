@@ -46,6 +46,10 @@ cdef extern from *:
     uint64_t skb_hash_copy(uint64_t stream_key, uint64_t key, uint64_t copy) noexcept nogil
     uint64_t skb_load_word(const uint8_t *bytes) noexcept nogil
 
+cdef enum:
+    HASH_GRAIN = 500_000     # codes per thread, about 0.1 ms: below it a thread costs more than it brings
+    DRAW_GRAIN = 100_000     # rows per thread
+
 cdef struct slot_t:
     uint64_t key
     double total                    # 0 marks a free slot: only positive amounts enter
@@ -61,9 +65,14 @@ def row_hashes(const uint8_t[:, ::1] codes_row, Py_ssize_t n_features, int n_thr
         return hashes_array
     cdef uint64_t[::1] hashes = hashes_array
     cdef const uint8_t *codes = &codes_row[0, 0]
+    n_threads = _useful_threads(n * n_features, HASH_GRAIN, n_threads)
     for row in prange(n, nogil=True, num_threads=n_threads, schedule="static"):
         hashes[row] = _hash_row(codes + row * stride, n_words)
     return hashes_array
+
+
+cdef int _useful_threads(Py_ssize_t work, Py_ssize_t grain, int asked) noexcept nogil:
+    return <int> max(1, min(asked, 1 + work // grain))
 
 
 cdef inline uint64_t _hash_row(const uint8_t *codes, Py_ssize_t n_words) noexcept nogil:
@@ -171,6 +180,7 @@ def draw_copies(
         raise ValueError("keys, first and n_copies differ in length")
     drawn_array = np.empty(n, dtype=np.int32)
     cdef int32_t[::1] drawn = drawn_array
+    n_threads = _useful_threads(n, DRAW_GRAIN, n_threads)
     for i in prange(n, nogil=True, num_threads=n_threads, schedule="static"):
         drawn[i] = _count_below(limit, stream_key, keys[i], first[i], n_copies[i])
     return drawn_array

@@ -190,6 +190,18 @@ def test_distinct_values(n, weighted):
     np.testing.assert_array_equal(totals, np.bincount(where, None if weights is None else weights[known]))
 
 
+@pytest.mark.parametrize("n", [63, 64, 65, 4096, 20_000])
+@pytest.mark.parametrize("weighted", [False, True])
+def test_numbers_that_differ_in_their_last_bits_are_sorted(n, weighted):
+    rng = np.random.default_rng(n)
+    x = np.where(rng.random(n) < 0.1, rng.normal(size=n), 1e15 + rng.integers(0, 3 * n, n) / 8)
+    weights = rng.integers(1, 9, n).astype(float) if weighted else None
+    values, totals = binning.distinct_values(x, weights)
+    expected, where = np.unique(x, return_inverse=True)
+    np.testing.assert_array_equal(values, expected)
+    np.testing.assert_array_equal(totals, np.bincount(where, weights))
+
+
 def tables(cuts, n_bins, levels=(), codes=()):
     padded = np.full((1, 256), np.inf)
     padded[0, : len(cuts)] = cuts
