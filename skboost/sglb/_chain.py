@@ -228,7 +228,7 @@ class _RowDraw:
     def __init__(self, rows, weights, fraction, seed, n_threads):
         self.fraction, self.seed, self.n_threads, self.weights = fraction, seed, n_threads, weights
         counted = rows.weight if rows.leaf_weight is None else rows.leaf_weight
-        self.keys, self.first, self.n_copies = copy_numbers(rows.hashes, rows.y, counted)
+        self.keys, self.first, self.n_copies = copy_numbers(rows.hashes, target_ranks(rows.y), counted)
 
     def __call__(self, iteration):
         drawn = draw_copies(
@@ -242,6 +242,14 @@ class _RowDraw:
         return units, None if counts is None else np.rint(counts * share).astype(np.uint32)
 
 
+def target_ranks(y):
+    """Return the positions of the targets among the distinct ones.
+
+    Draws are keyed by these, so that neither the unit nor the origin of the target has an influence on them.
+    """
+    return np.unique(y, return_inverse=True)[1]
+
+
 # ---- noise variance of squared error ---------------------------------------------------------------------------------
 
 
@@ -252,11 +260,12 @@ def held_out_variance(rows, loss, rules, seed, n_threads):
     the path of the fit. Where no row can be held out it is the variance of the target.
     """
     weight = np.ones(len(rows.y)) if rows.weight is None else rows.weight
-    n_copies = copy_numbers(rows.hashes, rows.y, rows.weight)[2].sum()
+    ranks = target_ranks(rows.y)
+    n_copies = copy_numbers(rows.hashes, ranks, rows.weight)[2].sum()
     if n_copies > NOISE_ROWS:
-        weight = split_copies(NOISE_ROWS, seed, STREAM_SUBSAMPLE, rows.hashes, rows.y, weight)[1]
+        weight = split_copies(NOISE_ROWS, seed, STREAM_SUBSAMPLE, rows.hashes, ranks, weight)[1]
     part = rows.take(weight)
-    train, held = split_copies(NOISE_HOLDOUT, seed, STREAM_HOLDOUT, part.hashes, part.y, part.weight)
+    train, held = split_copies(NOISE_HOLDOUT, seed, STREAM_HOLDOUT, part.hashes, ranks[weight > 0], part.weight)
     base = loss.base_score(rows.y, rows.weight)
     if not held.any():
         return 2.0 * loss.mean_loss(rows.y, np.zeros((1, len(rows.y))), base, rows.weight)

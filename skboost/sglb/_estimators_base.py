@@ -23,7 +23,7 @@ from skboost._validation import (
     resolve_interaction_cst,
     resolve_monotonic_cst,
 )
-from skboost.sglb._chain import Chain, Rows, TreeRules, held_out_variance
+from skboost.sglb._chain import Chain, Rows, TreeRules, held_out_variance, target_ranks
 from skboost.sglb._monitor import LossScore, Monitor, ValidationRows, run
 from skboost.sglb._schedule import check_dynamics, n_drawn_features, resolve_dynamics
 
@@ -276,7 +276,8 @@ class BaseSGLB(BaseEstimator):
             return rows, None
         classes = data.y if data.classes is not None else None
         train, held = split_copies(
-            self.validation_fraction, seed, STREAM_VALIDATION, rows.hashes, data.y, data.sample_weight, classes
+            self.validation_fraction, seed, STREAM_VALIDATION, rows.hashes, target_ranks(data.y), data.sample_weight,
+            classes,
         )
         if not held.any():
             raise ValueError(
