@@ -16,6 +16,7 @@ import numpy as np
 
 from skboost._engine.langevin cimport (
     add_noise,
+    leaf_sum,
     max_abs,
     pack_words,
     quantise,
@@ -25,7 +26,6 @@ from skboost._engine.langevin cimport (
     skb_count_sum,
     skb_identity,
     skb_key,
-    skb_leaf_sum,
     skb_normal,
     skb_weight_sum,
     sum_abs,
@@ -307,8 +307,6 @@ cdef void partition_batch(tree_t *s, int t) noexcept nogil:
         size = s.seg_size[node * T + t]
         before = <size_t>p.feature * s.n_rows
         after = <size_t>(s.n_features - 1 - p.feature) * s.n_rows
-        if s.n_rows > 2147483647:      # beyond the index range of the vector loads
-            before = after = 0
         if p.categorical:
             set_codes(p.left_set, left_codes)
         else:
@@ -555,10 +553,10 @@ cdef void leaf_pass(tree_t *s, step_t *p, int t) noexcept nogil:
         m = s.seg_size[segment]
         sums = p.leaf_sums + (<size_t>t * p.n_leaves + i) * width
         for k in range(p.n_outputs):
-            sums[2 * k] = skb_leaf_sum(idx, m, p.grad + k * s.n_rows, p.leaf_scale[2 * k], p.weight, p.weight_scale)
+            sums[2 * k] = leaf_sum(idx, m, p.grad + k * s.n_rows, p.leaf_scale[2 * k], p.weight, p.weight_scale)
             sums[2 * k + 1] = 0
             if p.hess != NULL:
-                sums[2 * k + 1] = skb_leaf_sum(idx, m, p.hess + k * s.n_rows, p.leaf_scale[2 * k + 1], p.weight,
+                sums[2 * k + 1] = leaf_sum(idx, m, p.hess + k * s.n_rows, p.leaf_scale[2 * k + 1], p.weight,
                                                p.weight_scale)
         if p.weight == NULL:
             sums[width - 1] = m

@@ -8,6 +8,9 @@ cdef extern from *:
     #include <stddef.h>
     #include <stdint.h>
     #include "isa.h"
+    #ifdef SKB_X86_DISPATCH
+    #include <immintrin.h>
+    #endif
     #define SKB_IMPL "langevin_impl.h"
     #include "isa_expand.h"
     static void skb_d_add_noise(const float *g, const float *metric, const uint32_t *h0, const uint32_t *h1,
@@ -24,6 +27,9 @@ cdef extern from *:
     { SKB_DISPATCH(skb_quantise)(a, w, integer, scale, n, out); }
     static void skb_d_pack_words(const int32_t *hi, const int32_t *lo, int words, int n, int64_t *out)
     { SKB_DISPATCH(skb_pack_words)(hi, lo, words, n, out); }
+    static int64_t skb_d_leaf_sum(const uint32_t *idx, size_t m, const float *v, float scale, const double *w,
+                                  double w_scale)
+    { return SKB_DISPATCH(skb_leaf_sum)(idx, m, v, scale, w, w_scale); }
     """
     void skb_isa_init() nogil
     int skb_isa() nogil
@@ -36,6 +42,8 @@ cdef extern from *:
     int64_t skb_d_sum_abs(const float *a, const uint32_t *w, float scale, int n) nogil
     void skb_d_quantise(const float *a, const uint32_t *w, int integer, float scale, int n, int32_t *out) nogil
     void skb_d_pack_words(const int32_t *hi, const int32_t *lo, int words, int n, int64_t *out) nogil
+    int64_t skb_d_leaf_sum(const uint32_t *idx, size_t m, const float *v, float scale, const double *w,
+                           double w_scale) nogil
 
 skb_isa_init()
 
@@ -73,6 +81,11 @@ cdef void quantise(const float *a, const uint32_t *weight, bint integer, float s
 
 cdef void pack_words(const int32_t *hi, const int32_t *lo, int words, int n, int64_t *out) noexcept nogil:
     skb_d_pack_words(hi, lo, words, n, out)
+
+
+cdef int64_t leaf_sum(const uint32_t *idx, size_t m, const float *value, float scale, const double *weight,
+                      double weight_scale) noexcept nogil:
+    return skb_d_leaf_sum(idx, m, value, scale, weight, weight_scale)
 
 
 def row_normals(const uint32_t[::1] h0, const uint32_t[::1] h1, uint64_t seed, int stream, int iteration, int output,

@@ -133,3 +133,31 @@ static SKB_TARGET void SKB_FN(skb_pack_words)(const int32_t *restrict hi, const 
             out[(size_t)i * words] = (int64_t)((uint64_t)(int64_t)hi[i] << 32) + lo[i];
     }
 }
+
+/* Sum over the rows of a leaf of rint(value * scale) * weight; |value * scale| <= 2^30. weight is in grid units (whole numbers
+ * when weights are). */
+static SKB_TARGET int64_t SKB_FN(skb_leaf_sum)(const uint32_t *idx, size_t m, const float *value, float scale,
+                                               const double *weight, double weight_scale)
+{
+    int64_t s = 0;
+    size_t i = 0;
+    if (weight) {
+        for (; i < m; i++)
+            s += (int64_t)rint(rintf(value[idx[i]] * scale) * (weight[idx[i]] * weight_scale));
+        return s;
+    }
+#ifdef SKB_AVX512
+    __m512i sums = _mm512_setzero_si512();
+    __m512 factor = _mm512_set1_ps(scale);
+    for (; i + 16 <= m; i += 16) {
+        __m512 v = _mm512_i32gather_ps(_mm512_loadu_si512(idx + i), value, 4);
+        __m512i q = _mm512_cvtps_epi32(_mm512_mul_ps(v, factor));
+        sums = _mm512_add_epi64(sums, _mm512_cvtepi32_epi64(_mm512_castsi512_si256(q)));
+        sums = _mm512_add_epi64(sums, _mm512_cvtepi32_epi64(_mm512_extracti64x4_epi64(q, 1)));
+    }
+    s = _mm512_reduce_add_epi64(sums);
+#endif
+    for (; i < m; i++)
+        s += (int32_t)rintf(value[idx[i]] * scale);
+    return s;
+}

@@ -1,25 +1,10 @@
-/* Loops over the rows of one leaf: exact fixed-point sums of the noise-free gradients, and the score update. */
+/* Loops over the rows of one leaf that have no vector form. */
 #ifndef SKB_ROWS_H
 #define SKB_ROWS_H
 
 #include <math.h>
 #include <stddef.h>
 #include <stdint.h>
-
-/* Sum of rint(value * scale) * weight. weight is a double in grid units (an integer when weights are integers). */
-static int64_t skb_leaf_sum(const uint32_t *idx, size_t m, const float *value, float scale, const double *weight,
-                            double weight_scale)
-{
-    int64_t s = 0;
-    if (!weight) {
-        for (size_t i = 0; i < m; i++)
-            s += (int32_t)rintf(value[idx[i]] * scale);
-    } else {
-        for (size_t i = 0; i < m; i++)
-            s += (int64_t)rint(rintf(value[idx[i]] * scale) * (weight[idx[i]] * weight_scale));
-    }
-    return s;
-}
 
 static int64_t skb_weight_sum(const uint32_t *idx, size_t m, const double *weight, double scale)
 {
