@@ -65,7 +65,7 @@ def copy_numbers(hashes, y, weights=None):
     y : ndarray of shape (n_samples,)
         Target or class index; the bits of its float64 value enter the key.
     weights : ndarray of shape (n_samples,), default=None
-        Positive weights; None means 1 everywhere.
+        Weights, at least 0; None means 1 everywhere.
 
     Returns
     -------
@@ -74,7 +74,7 @@ def copy_numbers(hashes, y, weights=None):
     first : ndarray of shape (n_samples,)
         Number of the first copy of the row, int64; rows of equal key are numbered through from 0.
     n_copies : ndarray of shape (n_samples,)
-        Number of copies of the row, int64. One copy weighs ``weights / n_copies``.
+        Number of copies of the row, int64, 0 at weight 0. One copy weighs ``weights / n_copies``.
     """
     keys = sampling.combine(hashes, _bits(y))
     n_copies = np.ones(len(keys), dtype=np.int64)
@@ -146,7 +146,7 @@ def split_copies(fraction, seed, stream, hashes, y, weights=None, stratify=None)
     if stratify is None:
         strata = [np.arange(len(draws))]
     else:
-        label_of_copy = np.unique(stratify, return_inverse=True)[1][row_of_copy]
+        label_of_copy = np.unique(np.asarray(stratify)[row_of_copy], return_inverse=True)[1]
         strata = [np.flatnonzero(label_of_copy == label) for label in range(label_of_copy.max(initial=-1) + 1)]
     held = np.zeros(len(draws), dtype=bool)
     for members, quota in zip(strata, _quotas(fraction, [draws[members] for members in strata]), strict=True):
@@ -154,7 +154,8 @@ def split_copies(fraction, seed, stream, hashes, y, weights=None, stratify=None)
             held[members] = draws[members] <= np.partition(draws[members], quota - 1)[quota - 1]
     n_held = np.bincount(row_of_copy[held], minlength=len(keys))
     weights = np.ones(len(keys)) if weights is None else np.asarray(weights, dtype=np.float64)
-    return weights * (n_copies - n_held) / n_copies, weights * n_held / n_copies
+    divisor = np.maximum(n_copies, 1)  # a row of weight 0 has no copies
+    return weights * (n_copies - n_held) / divisor, weights * n_held / divisor
 
 
 def _quotas(fraction, strata):

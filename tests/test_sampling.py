@@ -268,6 +268,17 @@ def test_split_of_too_few_copies_holds_out_none():
     assert split_copies(0.01, 1, 6, hashes[:1], np.zeros(1), np.array([2.0]))[1].tolist() == [1.0]
 
 
+def test_rows_of_weight_zero_are_on_no_side():
+    hashes, y, weights = few_distinct(np.random.default_rng(1), 60)
+    y[0], weights[0] = 7.0, 0.0
+    train, held = split_copies(0.3, 1, 6, hashes, y, weights, y)
+    assert train[0] == held[0] == 0
+    for got, expected in zip(
+        (train, held), split_copies(0.3, 1, 6, hashes[1:], y[1:], weights[1:], y[1:]), strict=True
+    ):
+        np.testing.assert_array_equal(got[1:], expected)
+
+
 def test_split_keeps_a_copy_of_every_class():
     rng = np.random.default_rng(2)
     labels = np.array(["rare"] * 2 + ["common"] * 98 + ["single"])
