@@ -136,7 +136,7 @@ def test_weights_of_one_are_no_weights(loss):
 @pytest.mark.parametrize("loss", LOSSES)
 @pytest.mark.parametrize("scale", [2.0**-20, 0.1, 3.0, 1e6])
 def test_fractional_weights_keep_their_proportions(loss, scale):
-    """Without noise, leaf minimum and lambda only proportions matter, up to a grid of weights and rounding."""
+    """Without noise, leaf minimum and lambda only proportions matter, up to a grid and rounding."""
     X, y = make_data(loss)
     weight = np.random.default_rng(0).uniform(0.5, 2, len(y))
     params = {"posterior_sampling": False, "l2_regularization": 0.0, "min_samples_leaf": 1e-9, "n_estimators": 5}

@@ -133,6 +133,19 @@ class BaseSGLB(BaseEstimator):
             raise ValueError("X_val and y_val are given, but early_stopping=False: set early_stopping=True to use them.")
         if sample_weight_val is not None and X_val is None:
             raise ValueError("sample_weight_val needs X_val and y_val.")
+        before = vars(self).copy()
+        try:
+            state = self._run(X, y, sample_weight, X_val, y_val, sample_weight_val)
+        except BaseException:
+            # Validation has written the columns and categories already: a failed fit leaves what was there before.
+            vars(self).clear()
+            vars(self).update(before)
+            raise
+        vars(self).update(state)
+        return self
+
+    def _run(self, X, y, sample_weight, X_val, y_val, sample_weight_val):
+        """Return the fitted attributes."""
         data = check_training_data(self, X, y, sample_weight)
         loss = self._make_loss(data)
         if loss.n_outputs > MOST_OUTPUTS:
@@ -140,9 +153,7 @@ class BaseSGLB(BaseEstimator):
         given = None
         if X_val is not None:
             given = check_validation_data(self, X_val, y_val, sample_weight_val, data.classes)
-        state = self._fit_state(data, loss, given)
-        vars(self).update(state)
-        return self
+        return self._fit_state(data, loss, given)
 
     def _check_params_jointly(self):
         check_dynamics(self)
