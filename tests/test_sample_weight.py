@@ -166,7 +166,7 @@ def test_weights_change_the_model(setting):
 
 
 def test_huge_whole_weights():
-    """Beyond 2**26 copies weights are weights on a grid; the fit still works and is close to that of the proportions."""
+    """Beyond 2**26 copies weights lie on a grid; the fit is close to that of the proportions."""
     X, y = make_data("squared_error")
     weight = np.random.default_rng(0).integers(1, 5, len(y)).astype(float)
     params = {"posterior_sampling": False, "l2_regularization": 0.0, "min_samples_leaf": 1e-9, "n_estimators": 3}

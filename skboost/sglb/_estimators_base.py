@@ -26,6 +26,7 @@ from skboost._validation import (
 from skboost.sglb._chain import Chain, Rows, TreeRules, held_out_variance, target_ranks
 from skboost.sglb._monitor import LossScore, Monitor, ValidationRows, run
 from skboost.sglb._schedule import check_dynamics, n_drawn_features, resolve_dynamics
+from skboost.sglb._warm_start import check_same_chain, check_scores_known
 
 SYMMETRIC_DEPTH = 16
 LOSSGUIDE_LEAVES = 31
@@ -146,6 +147,7 @@ class BaseSGLB(BaseEstimator):
 
     def _run(self, X, y, sample_weight, X_val, y_val, sample_weight_val):
         """Return the fitted attributes."""
+        known_maps = vars(self).get("_category_maps")
         data = check_training_data(self, X, y, sample_weight)
         loss = self._make_loss(data)
         if loss.n_outputs > MOST_OUTPUTS:
@@ -153,7 +155,7 @@ class BaseSGLB(BaseEstimator):
         given = None
         if X_val is not None:
             given = check_validation_data(self, X_val, y_val, sample_weight_val, data.classes)
-        return self._fit_state(data, loss, given)
+        return self._fit_state(data, loss, given, known_maps)
 
     def _check_params_jointly(self):
         check_dynamics(self)
@@ -168,7 +170,7 @@ class BaseSGLB(BaseEstimator):
                     "grow_policy='depthwise' or 'lossguide'."
                 )
 
-    def _fit_state(self, data, loss, given):
+    def _fit_state(self, data, loss, given, known_maps):
         """Return the fitted attributes; self is only read, so that an interrupted fit leaves no half-made model."""
         warm = self.warm_start and hasattr(self, "_forest")
         if warm and self.n_estimators < self.n_iter_:
@@ -200,6 +202,7 @@ class BaseSGLB(BaseEstimator):
         chain = Chain(rows, loss, base_score, rules, seed, n_threads, sigma)
         monitor = self._monitor(chain, loss, rows, data, validation, n_threads, self.n_iter_ if warm else 0)
         if warm:
+            check_same_chain(self, known_maps, data, loss, mapper, chain)
             self._resume(chain, monitor, rows, n_threads)
         monitor.reporter.start(n_rows=len(rows.y), n_features=data.n_features, n_threads=n_threads)
         run(chain, dynamics, self.n_estimators, monitor)
@@ -345,6 +348,7 @@ class BaseSGLB(BaseEstimator):
         if monitor.validation is not None:
             monitor.validation.resume(self._forest)
         if monitor.stopping is not None:
+            check_scores_known(self, monitor.validation)
             known = slice(self.n_iter_ + 1)
             monitor.resume(self.train_score_[known], self.validation_score_[known])
 
