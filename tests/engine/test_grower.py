@@ -248,15 +248,23 @@ def with_columns(problem, n_more):
 @pytest.mark.parametrize("n_threads", [1, 4])
 def test_levels_of_more_nodes_than_a_batch(n_threads):
     """Also without subtraction: the parents' histograms were given away."""
-    rules = {"max_depth": 11, "min_weight": 1, "l2": 0.1}
-    problem = with_columns(large_problem(rules=rules, n=6000), 0)
+    problem = make_problem(11, n=9000, n_bins=(256,) * 5, max_depth=15, l2=0.01, noise=True)
     trainer = problem.trainer(n_threads)
     tree = trainer.grow(0, 0, sigma=3.0)
     assert_true_to_rows(problem, trainer, tree, np.zeros_like(trainer.scores))
-    assert np.unique(leaf_of_rows(tree, problem.codes)).size > 2 * 256
-    wide = with_columns(large_problem(rules=rules, n=6000), 1500)
+    assert max(level_widths(tree)) > 300
+    wide = with_columns(make_problem(11, n=9000, n_bins=(256,) * 5, max_depth=15, l2=0.01), 1500)
     wide.noise = problem.noise
     assert_identical([tree], [wide.trainer(n_threads).grow(0, 0, sigma=3.0)])
+
+
+def level_widths(tree):
+    """Numbers of inner nodes of every level."""
+    level, widths = [0], []
+    while level:
+        widths.append(len(level))
+        level = [c for i in level for c in (tree["left"][i], tree["right"][i]) if c >= 0]
+    return widths
 
 
 @every_policy
