@@ -354,6 +354,7 @@ SCRIPT = """
 import sys
 sys.path.insert(0, sys.argv[1])
 sys.path.insert(0, sys.argv[2])
+import hashlib
 from oracles.problems import make_problem
 from skboost._engine import langevin
 digest = hashlib.sha256()
