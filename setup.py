@@ -1,7 +1,7 @@
 """Compiled modules and their flags; all metadata lives in pyproject.toml.
 
-Environment switches: SKBOOST_DEBUG (bounds checks, -O0), SKBOOST_SANITIZE=address,undefined, SKBOOST_NO_OPENMP, SKBOOST_ONLY=binning,predict
-(build a few modules), SKBOOST_BUILD_JOBS.
+Environment switches: SKBOOST_DEBUG (bounds checks, -O0), SKBOOST_SANITIZE=address,undefined, SKBOOST_NO_OPENMP,
+SKBOOST_ONLY=binning,predict (build a few modules), SKBOOST_BUILD_JOBS.
 """
 
 import os

@@ -30,7 +30,7 @@ from skboost._engine.langevin cimport (
     skb_weight_sum,
     sum_abs,
 )
-from skboost._engine.losses cimport loss_from_object, loss_gradients, loss_needs_metric, loss_t
+from skboost._engine.losses cimport leaf_denominator, loss_from_object, loss_gradients, loss_needs_metric, loss_t
 from skboost._engine.omp cimport skb_num_threads, skb_thread_num
 from skboost._engine.partition cimport numeric_codes, partition_rows, set_codes
 from skboost._engine.split cimport (
@@ -88,7 +88,7 @@ ctypedef struct step_t:
     loss_t loss
     int n_outputs
     bint newton            # a hessian per row and output
-    bint metric            # a noise metric per row and output (in hess)
+    bint metric            # a Fisher metric per row and output (in hess): noise of variance 1 / F
     const double *y
     const double *base
     double *score          # (n_outputs, n_rows)
@@ -311,7 +311,7 @@ cdef void partition_batch(tree_t *s, int t) noexcept nogil:
             set_codes(p.left_set, left_codes)
         else:
             numeric_codes(p.bin, p.missing_right != 0, left_codes)
-        left = partition_rows(s.codes_col + <size_t>p.feature * s.n_rows, before, after, s.index + start, size, left_codes,
+        left = partition_rows(s.codes_col + before, before, after, s.index + start, size, left_codes,
                               s.buffer + s.row_begin[t])
         s.seg_start[p.left * T + t] = start
         s.seg_size[p.left * T + t] = left
@@ -557,7 +557,7 @@ cdef void leaf_pass(tree_t *s, step_t *p, int t) noexcept nogil:
             sums[2 * k + 1] = 0
             if p.hess != NULL:
                 sums[2 * k + 1] = leaf_sum(idx, m, p.hess + k * s.n_rows, p.leaf_scale[2 * k + 1], p.weight,
-                                               p.weight_scale)
+                                           p.weight_scale)
         if p.weight == NULL:
             sums[width - 1] = m
         else:
@@ -586,8 +586,8 @@ cdef void leaf_values(tree_t *s, step_t *p) noexcept nogil:
             for t in range(s.n_threads):
                 total += p.leaf_sums[(<size_t>t * p.n_leaves + i) * width + 2 * k + 1]
             H = <double>total * unit / p.leaf_scale[2 * k + 1]
-            metric = H / W if p.metric and W > 0.0 else 1.0
-            D = (H if p.newton else p.curvature * W) + p.lambda_
+            metric = W / max(H, 0.5 * unit / p.leaf_scale[2 * k + 1]) if p.metric else 1.0
+            D = leaf_denominator(&p.loss, k, G, (H if p.newton else p.curvature * W) + p.lambda_)
             value = 0.0
             if W > 0.0 and D > 0.0:
                 if p.sigma > 0.0:
@@ -678,11 +678,11 @@ cdef class Trainer:
     y : float64 array (n_rows,)
     base : float64 array (n_outputs,), added to every raw score
     rules : dict
-        policy, max_depth, max_leaves, min_weight (grid units), l2, learning_rate, newton, curvature (default 1), monotone (int8
-        array or None), groups (uint8 array (n_groups, n_features) or None).
+        policy, max_depth, max_leaves, min_weight (grid units), l2, learning_rate, newton, curvature (default 1),
+        monotone (int8 array or None), groups (uint8 array (n_groups, n_features) or None).
     weights : dict or None
-        weight (float64), units (uint32, weight on the integer grid), scale (grid units per weight), integer (bool), counts
-        (uint32, what min_weight bounds, or None when that is units).
+        weight (float64), units (uint32, weight on the integer grid), scale (grid units per weight), integer (bool),
+        counts (uint32, what min_weight bounds, or None when that is units).
     noise : dict or None
         hash0, hash1 (uint32), inv_root_weight (float32): structure noise keyed by row content.
     n_threads : int
@@ -900,8 +900,8 @@ cdef class Trainer:
              const int32_t[::1] features=None, const uint32_t[::1] units=None, const uint32_t[::1] counts=None):
         """Shrink the scores, grow one tree on the gradients there, add it to the scores and return it as arrays.
 
-        features are the columns the tree may use (ascending). units, counts replace the structure weights and the weights
-        that min_weight bounds for this tree only (row sub-sampling); leaves always use all rows.
+        features are the columns the tree may use (ascending). units, counts replace the structure weights and the
+        weights that min_weight bounds for this tree only (row sub-sampling); leaves always use all rows.
         """
         cdef tree_t *s = &self.s
         cdef step_t *p = &self.p

@@ -21,10 +21,16 @@ cdef int loss_from_object(object loss, loss_t *out) except -1
 # True when "gradient" leaves need the per-row metric in hess (see loss_gradients).
 cdef bint loss_needs_metric(const loss_t *loss) noexcept nogil
 
-# grad receives dL/df as float32, hess (when hessian) the second derivative: p(1 - p) for the multinomial loss,
-# the diagonal of the Fisher information for the gaussian one.
-# Without hessian hess is neither read nor written and may be NULL, except for losses with loss_needs_metric: there
-# grad receives the natural gradient F^-1 g and hess the diagonal of F^-1, the variance of the row's noise over sigma^2.
+# Denominator of the step of a leaf, output k, from its gradient sum G and its denominator D (weight or second
+# derivatives, plus lambda). The log deviation of the gaussian loss takes D - G, the mean of expected and observed
+# information: the step then has the sign and the zero of the Fisher step but stays below one, where squared residuals
+# far beyond the predicted variance would throw it about.
+cdef double leaf_denominator(const loss_t *loss, int k, double G, double D) noexcept nogil
+
+# grad receives dL/df as float32, hess (when hessian) the second derivative: p(1 - p) for the multinomial loss, the
+# diagonal of the Fisher information for the gaussian one. Without hessian hess is neither read nor written and may be
+# NULL, except for losses with loss_needs_metric: there grad receives the natural gradient F^-1 g and hess the Fisher
+# diagonal F; the row's noise has the variance 1 / F (in units of sigma^2).
 cdef void loss_gradients(const loss_t *loss, Py_ssize_t n, const double *y, const double *score,
                          Py_ssize_t score_stride, const double *base, bint hessian, float *grad, float *hess,
                          Py_ssize_t grad_stride) noexcept nogil

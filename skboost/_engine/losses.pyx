@@ -82,6 +82,10 @@ cdef bint loss_needs_metric(const loss_t *loss) noexcept nogil:
     return loss.kind == LOSS_GAUSSIAN
 
 
+cdef double leaf_denominator(const loss_t *loss, int k, double G, double D) noexcept nogil:
+    return D - G if loss.kind == LOSS_GAUSSIAN and k == 1 else D
+
+
 cdef void loss_gradients(const loss_t *loss, Py_ssize_t n, const double *y, const double *score,
                          Py_ssize_t score_stride, const double *base, bint hessian, float *grad, float *hess,
                          Py_ssize_t grad_stride) noexcept nogil:

@@ -10,7 +10,7 @@ from skboost._engine.grower import Trainer
 from skboost._engine.langevin import leaf_normals
 from skboost._forest import ForestBuilder
 from skboost._random import STREAM_COLUMNS, STREAM_HOLDOUT, STREAM_SUBSAMPLE
-from skboost._sampling import copy_numbers, draw_copies, group_weights, row_hashes, split_copies
+from skboost._sampling import copy_numbers, draw_copies, group_weights, split_copies
 
 POLICIES = {"symmetric": 0, "depthwise": 1, "lossguide": 2}
 # Whole-number weights up to this sum are exact copies of rows; larger ones are rounded to a grid like fractional ones.
@@ -162,7 +162,7 @@ class Chain:
             _engine_rules(rules, units_per_weight), weights, noise, n_threads,
         )  # fmt: skip
         self._draw = _RowDraw(rows, weights, rules.subsample, seed, n_threads) if rules.subsample < 1 else None
-        self.builder = ForestBuilder(rules.grow_policy if rules.grow_policy == "symmetric" else "general", loss.n_outputs)
+        self.builder = ForestBuilder("symmetric" if rules.grow_policy == "symmetric" else "general", loss.n_outputs)
         self.shrink_factors = []
 
     @property
@@ -256,8 +256,8 @@ def target_ranks(y):
 def held_out_variance(rows, loss, rules, seed, n_threads):
     """Return the residual variance on held-out rows of a short fit without noise.
 
-    At most `NOISE_ROWS` copies of rows take part; a fifth of them, drawn by content, is held out. The variance is the smallest along
-    the path of the fit. Where no row can be held out it is the variance of the target.
+    At most `NOISE_ROWS` copies of rows take part; a fifth of them, drawn by content, is held out. The variance is the
+    smallest along the path of the fit. Where no row can be held out it is the variance of the target.
     """
     weight = np.ones(len(rows.y)) if rows.weight is None else rows.weight
     ranks = target_ranks(rows.y)

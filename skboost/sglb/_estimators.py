@@ -15,23 +15,23 @@ from skboost.sglb._estimators_base import BaseSGLB, StageClassifier, StageRegres
 class SGLBRegressor(RegressorMixin, BaseSGLB):
     """Stochastic gradient Langevin boosting for regression.
 
-    Gradient boosting of trees turned into a Markov chain: noise on the gradients and a slow shrinkage of the model make its states
-    samples from a posterior. One fit gives predictions and, from the late states of the chain, a virtual ensemble whose spread
-    is the model's knowledge uncertainty [1]_ [2]_.
+    Gradient boosting of trees turned into a Markov chain: noise on the gradients and a slow shrinkage of the model
+    make its states samples from a posterior. One fit gives predictions and, from the late states of the chain, a
+    virtual ensemble whose spread is the model's knowledge uncertainty [1]_ [2]_.
 
     Parameters
     ----------
     loss : {"squared_error", "gaussian", "poisson"}, default="squared_error"
-        "gaussian" predicts a mean and a variance for every row and is the loss with data uncertainty; "poisson" is for counts and
-        rates, with a log link.
+        "gaussian" predicts a mean and a variance for every row and is the loss with data uncertainty; "poisson" is
+        for counts and rates, with a log link.
     n_estimators : int, default=500
         Number of boosting iterations. Each grows one tree, with vector leaves when the loss has several outputs.
     learning_rate : float, default=0.1
         Step of the chain (eps), in (0, 1].
     grow_policy : {"symmetric", "depthwise", "lossguide"}, default="symmetric"
-        "symmetric": all nodes of a level share one test (fast to evaluate, smooth); a node that a level's test would leave with a
-        child below `min_samples_leaf` stays whole in that level. "depthwise": level by level. "lossguide": the leaf of
-        largest gain first.
+        "symmetric": all nodes of a level share one test (fast to evaluate, smooth); a node that a level's test would
+        leave with a child below `min_samples_leaf` stays whole in that level. "depthwise": level by level.
+        "lossguide": the leaf of largest gain first.
     max_depth : int or None, default=6
         Largest depth of a tree. None means no limit; "symmetric" needs a depth between 1 and 16.
     max_leaf_nodes : int or None, default=None
@@ -39,7 +39,8 @@ class SGLBRegressor(RegressorMixin, BaseSGLB):
     min_samples_leaf : float, default=5
         Least total sample weight of a leaf (before class weights).
     l2_regularization : float, default=1.0
-        lambda, in units of weight. It is a preconditioner of the chain, not a prior: the stationary law does not depend on it.
+        The lambda of the formulas, in units of weight. It is a preconditioner of the chain, not a prior: the
+        stationary law does not depend on it.
     max_bins : int, default=255
         Largest number of bins of a column, 2 to 255; missing values have one more.
     max_features : int or float, default=1.0
@@ -47,8 +48,9 @@ class SGLBRegressor(RegressorMixin, BaseSGLB):
     subsample : float, default=1.0
         Share of the rows drawn for the structure of each tree, in (0, 1]. Leaf values always use all rows.
     categorical_features : array-like of bool, int or str, "from_dtype" or None, default="from_dtype"
-        Categorical columns as a mask, column numbers or names. "from_dtype": the columns of categorical type in a pandas or
-        polars frame. None: no column. A column of more than `max_bins` categories keeps the heaviest apart and pools the rest.
+        Categorical columns as a mask, column numbers or names. "from_dtype": the columns of categorical type in a
+        pandas or polars frame. None: no column. A column of more than `max_bins` categories keeps the heaviest apart
+        and pools the rest.
     monotonic_cst : array-like of int, dict of str to int or None, default=None
         1 for increasing, -1 for decreasing, 0 for free; by position, or by column name. For losses with one output.
     interaction_cst : {"pairwise", "no_interactions"}, sequence of collections of int or None, default=None
@@ -56,27 +58,29 @@ class SGLBRegressor(RegressorMixin, BaseSGLB):
     posterior_sampling : bool, default=True
         Sample from a posterior: Langevin noise on, model shrink rate ``1 / (2 N)`` with N the total weight.
     langevin : bool or None, default=None
-        Noise without the posterior's shrink rate. None follows `posterior_sampling`; with both off this is plain gradient
-        boosting.
+        Noise without the posterior's shrink rate. None follows `posterior_sampling`; with both off this is plain
+        gradient boosting.
     diffusion_temperature : float or None, default=None
-        Inverse temperature T per row: the noise on a row's gradient has standard deviation ``sqrt(2 v / (eps T))``, so larger is
-        quieter; 0 means no noise. 1 samples the exact posterior. None: 100 with `posterior_sampling`, else 10000.
+        Inverse temperature T per row: the noise on a row's gradient has standard deviation ``sqrt(2 v / (eps T))``,
+        so larger is quieter; 0 means no noise. 1 samples the exact posterior. None: 100 with `posterior_sampling`,
+        else 10000.
     model_shrink_rate : float or None, default=None
-        gamma: the model is multiplied by ``1 - gamma * eps`` before each iteration. None means 0; must be None with
-        `posterior_sampling`, which sets it.
+        The model is multiplied by ``1 - model_shrink_rate * eps`` before each iteration. None means 0; must be None
+        with `posterior_sampling`, which sets it.
     model_shrink_mode : {"constant", "decreasing"}, default="constant"
-        "decreasing" uses ``1 - gamma / t`` in iteration t. The base score is never shrunk.
+        "decreasing" uses ``1 - model_shrink_rate / t`` in iteration t. The base score is never shrunk.
     leaf_estimation : {"gradient", "newton"}, default="gradient"
-        Gradient leaves have a clean stationary law; Newton leaves are an approximation unless the second derivative is constant.
-        The same for squared error.
+        Gradient leaves have a clean stationary law; Newton leaves are an approximation unless the second derivative
+        is constant. The same for squared error.
     averaging : {"last", "mean"}, default="last"
-        What `predict` uses: the last state of the chain, or the mean of the raw scores over the second half of the chain.
+        What `predict` uses: the last state of the chain, or the mean of the raw scores over the second half of the
+        chain.
     noise_variance : float or "auto", default="auto"
-        Variance of the target around the model, for loss="squared_error" with noise. "auto" measures it on held-out rows of a short
-        fit without noise.
+        Variance of the target around the model, for loss="squared_error" with noise. "auto" measures it on held-out
+        rows of a short fit without noise.
     early_stopping : bool, default=False
-        Stop when the score has not grown for `n_iter_no_change` iterations and keep the best model. It selects an early state of
-        the chain, so leave it off when the uncertainties matter.
+        Stop when the score has not grown for `n_iter_no_change` iterations and keep the best model. It selects an
+        early state of the chain, so leave it off when the uncertainties matter.
     validation_fraction : int, float or None, default=0.1
         Rows held out for early stopping: a share, or a number. None: score the training rows.
     n_iter_no_change : int, default=10
@@ -87,10 +91,11 @@ class SGLBRegressor(RegressorMixin, BaseSGLB):
         Score of early stopping: "loss" for minus the mean loss, a name or callable of scikit-learn, None for the
         estimator's own score.
     warm_start : bool, default=False
-        Continue the chain of the last fit up to `n_estimators`; on the same data the result equals one uninterrupted fit.
+        Continue the chain of the last fit up to `n_estimators`; on the same data the result equals one uninterrupted
+        fit.
     n_jobs : int or None, default=None
-        Threads. None: all usable cores as limited by threadpoolctl and OMP_NUM_THREADS; -1 all, -2 all but one. The result does not
-        depend on it.
+        Threads. None: all usable cores as limited by threadpoolctl and OMP_NUM_THREADS; -1 all, -2 all but one. The
+        result does not depend on it.
     random_state : int, RandomState instance or None, default=None
         Seed of all draws. They are keyed by the content of the rows, so the order of the rows does not matter.
     verbose : int, default=0
@@ -100,11 +105,11 @@ class SGLBRegressor(RegressorMixin, BaseSGLB):
     ----------
     n_features_in_ : int
         Number of columns.
-    feature_names_in_ : ndarray of shape (n_features_in_,)
+    feature_names_in_ : ndarray of shape (`n_features_in_`,)
         Names of the columns; only when all are strings.
     n_iter_ : int
         Iterations of the fitted model.
-    feature_importances_ : ndarray of shape (n_features_in_,)
+    feature_importances_ : ndarray of shape (`n_features_in_`,)
         Share of each column in the gain of all splits; sums to 1, or all 0 when nothing was split.
     train_score_, validation_score_ : ndarray of shape (n_scored,)
         Scores of the models of 0, 1, 2, ... iterations, higher is better; empty without early stopping.
@@ -112,7 +117,7 @@ class SGLBRegressor(RegressorMixin, BaseSGLB):
         Variance v of the target around the model that scales the noise; 1 for losses that are likelihoods.
     diffusion_temperature_ : float
         T in use, 0 when the noise is off.
-    shrink_factors_ : ndarray of shape (n_iter_,)
+    shrink_factors_ : ndarray of shape (`n_iter_`,)
         Factor on the model before each iteration.
 
     See Also
@@ -120,17 +125,15 @@ class SGLBRegressor(RegressorMixin, BaseSGLB):
     SGLBClassifier : The same for classification.
     sklearn.ensemble.HistGradientBoostingRegressor : Gradient boosting without uncertainty.
 
-    Notes
-    -----
-    Iteration t shrinks the model by s_t, takes gradients g there, grows the tree on ``w g + sigma sqrt(w) xi`` and gives the leaf
-    of weight W and gradient sum G the step ``-eps (G + sigma sqrt(W + lambda) xi) / (W + lambda)`` with fresh noise. With
-    ``T = 1`` the chain's stationary law is the posterior; larger T concentrates it. Structure noise is drawn per distinct row of
-    bins, so whole-number weights equal repeated rows and the order of rows is irrelevant. One iteration costs about one addition per
-    row and column and level; memory is about three bytes per row and column.
+    Notes ----- Iteration t shrinks the model by s_t, takes gradients g there, grows the tree on ``w g + sigma sqrt(w)
+    xi`` and gives the leaf of weight W and gradient sum G the step ``-eps (G + sigma sqrt(W + lambda) xi) / (W +
+    lambda)`` with fresh noise. With ``T = 1`` the chain's stationary law is the posterior; larger T concentrates it.
+    Structure noise is drawn per distinct row of bins, so whole-number weights equal repeated rows and the order of
+    rows is irrelevant. One iteration costs about one addition per row and column and level; memory is about three
+    bytes per row and column.
 
-    References
-    ----------
-    .. [1] A. Ustimenko and L. Prokhorenkova, "SGLB: Stochastic Gradient Langevin Boosting", ICML 2021, arXiv:2001.07248.
+    References ---------- .. [1] A. Ustimenko and L. Prokhorenkova, "SGLB: Stochastic Gradient Langevin Boosting",
+    ICML 2021, arXiv:2001.07248.
     .. [2] A. Malinin, L. Prokhorenkova and A. Ustimenko, "Uncertainty in Gradient Boosting via Ensembles", ICLR 2021,
        arXiv:2006.10562.
 
@@ -269,8 +272,8 @@ class SGLBRegressor(RegressorMixin, BaseSGLB):
     def predict_virtual_ensembles(self, X, n_members=10, *, return_variance=False):
         """Predict with the members of the virtual ensemble.
 
-        Member k is the state of the chain after ``n_iter_ - (n_members - k) p`` iterations, ``p = n_iter_ // (2 n_members)``: it equals
-        the model of the same parameters stopped there.
+        Member k is the state of the chain after ``n_iter_ - (n_members - k) p`` iterations, ``p = n_iter_ // (2
+        n_members)``: it equals the model of the same parameters stopped there.
 
         Parameters
         ----------
@@ -291,8 +294,8 @@ class SGLBRegressor(RegressorMixin, BaseSGLB):
         Raises
         ------
         ValueError
-            If `n_members` is not an integer of at least 1 or needs more iterations than there are, or if `return_variance` is
-            asked of another loss.
+            If `n_members` is not an integer of at least 1 or needs more iterations than there are, or if
+            `return_variance` is asked of another loss.
         """
         if return_variance and self.loss != "gaussian":
             raise ValueError(f"return_variance=True needs loss='gaussian', got loss={self.loss!r}.")
@@ -312,8 +315,8 @@ class SGLBRegressor(RegressorMixin, BaseSGLB):
         Returns
         -------
         Uncertainty
-            Variances in squared units of the target: `knowledge` is the variance of the members' predictions, `data` the mean of
-            their predicted variances (None unless loss="gaussian"), `total` the sum.
+            Variances in squared units of the target: `knowledge` is the variance of the members' predictions, `data`
+            the mean of their predicted variances (None unless loss="gaussian"), `total` the sum.
 
         Raises
         ------
@@ -331,9 +334,9 @@ class SGLBRegressor(RegressorMixin, BaseSGLB):
 class SGLBClassifier(ClassifierMixin, BaseSGLB):
     """Stochastic gradient Langevin boosting for classification.
 
-    Gradient boosting of trees turned into a Markov chain: noise on the gradients and a slow shrinkage of the model make its states
-    samples from a posterior. One fit gives class probabilities and, from the late states of the chain, a virtual ensemble
-    that splits the total uncertainty into knowledge and data uncertainty [1]_ [2]_.
+    Gradient boosting of trees turned into a Markov chain: noise on the gradients and a slow shrinkage of the model
+    make its states samples from a posterior. One fit gives class probabilities and, from the late states of the
+    chain, a virtual ensemble that splits the total uncertainty into knowledge and data uncertainty [1]_ [2]_.
 
     Parameters
     ----------
@@ -344,9 +347,9 @@ class SGLBClassifier(ClassifierMixin, BaseSGLB):
     learning_rate : float, default=0.1
         Step of the chain (eps), in (0, 1].
     grow_policy : {"symmetric", "depthwise", "lossguide"}, default="symmetric"
-        "symmetric": all nodes of a level share one test (fast to evaluate, smooth); a node that a level's test would leave with a
-        child below `min_samples_leaf` stays whole in that level. "depthwise": level by level. "lossguide": the leaf of
-        largest gain first.
+        "symmetric": all nodes of a level share one test (fast to evaluate, smooth); a node that a level's test would
+        leave with a child below `min_samples_leaf` stays whole in that level. "depthwise": level by level.
+        "lossguide": the leaf of largest gain first.
     max_depth : int or None, default=6
         Largest depth of a tree. None means no limit; "symmetric" needs a depth between 1 and 16.
     max_leaf_nodes : int or None, default=None
@@ -354,7 +357,8 @@ class SGLBClassifier(ClassifierMixin, BaseSGLB):
     min_samples_leaf : float, default=5
         Least total sample weight of a leaf (before class weights).
     l2_regularization : float, default=1.0
-        lambda, in units of weight. It is a preconditioner of the chain, not a prior: the stationary law does not depend on it.
+        The lambda of the formulas, in units of weight. It is a preconditioner of the chain, not a prior: the
+        stationary law does not depend on it.
     max_bins : int, default=255
         Largest number of bins of a column, 2 to 255; missing values have one more.
     max_features : int or float, default=1.0
@@ -362,8 +366,9 @@ class SGLBClassifier(ClassifierMixin, BaseSGLB):
     subsample : float, default=1.0
         Share of the rows drawn for the structure of each tree, in (0, 1]. Leaf values always use all rows.
     categorical_features : array-like of bool, int or str, "from_dtype" or None, default="from_dtype"
-        Categorical columns as a mask, column numbers or names. "from_dtype": the columns of categorical type in a pandas or
-        polars frame. None: no column. A column of more than `max_bins` categories keeps the heaviest apart and pools the rest.
+        Categorical columns as a mask, column numbers or names. "from_dtype": the columns of categorical type in a
+        pandas or polars frame. None: no column. A column of more than `max_bins` categories keeps the heaviest apart
+        and pools the rest.
     monotonic_cst : array-like of int, dict of str to int or None, default=None
         1 for increasing, -1 for decreasing, 0 for free; by position, or by column name. For two classes; the
         probability of ``classes_[1]`` is constrained.
@@ -372,24 +377,26 @@ class SGLBClassifier(ClassifierMixin, BaseSGLB):
     posterior_sampling : bool, default=True
         Sample from a posterior: Langevin noise on, model shrink rate ``1 / (2 N)`` with N the total weight.
     langevin : bool or None, default=None
-        Noise without the posterior's shrink rate. None follows `posterior_sampling`; with both off this is plain gradient
-        boosting.
+        Noise without the posterior's shrink rate. None follows `posterior_sampling`; with both off this is plain
+        gradient boosting.
     diffusion_temperature : float or None, default=None
-        Inverse temperature T per row: the noise on a row's gradient has standard deviation ``sqrt(2 v / (eps T))``, so larger is
-        quieter; 0 means no noise. 1 samples the exact posterior. None: 100 with `posterior_sampling`, else 10000.
+        Inverse temperature T per row: the noise on a row's gradient has standard deviation ``sqrt(2 v / (eps T))``,
+        so larger is quieter; 0 means no noise. 1 samples the exact posterior. None: 100 with `posterior_sampling`,
+        else 10000.
     model_shrink_rate : float or None, default=None
-        gamma: the model is multiplied by ``1 - gamma * eps`` before each iteration. None means 0; must be None with
-        `posterior_sampling`, which sets it.
+        The model is multiplied by ``1 - model_shrink_rate * eps`` before each iteration. None means 0; must be None
+        with `posterior_sampling`, which sets it.
     model_shrink_mode : {"constant", "decreasing"}, default="constant"
-        "decreasing" uses ``1 - gamma / t`` in iteration t. The base score is never shrunk.
+        "decreasing" uses ``1 - model_shrink_rate / t`` in iteration t. The base score is never shrunk.
     leaf_estimation : {"gradient", "newton"}, default="gradient"
-        Gradient leaves have a clean stationary law; Newton leaves are an approximation unless the second derivative is constant.
-        The same for squared error.
+        Gradient leaves have a clean stationary law; Newton leaves are an approximation unless the second derivative
+        is constant. The same for squared error.
     averaging : {"last", "mean"}, default="last"
-        What `predict` uses: the last state of the chain, or the mean of the raw scores over the second half of the chain.
+        What `predict` uses: the last state of the chain, or the mean of the raw scores over the second half of the
+        chain.
     early_stopping : bool, default=False
-        Stop when the score has not grown for `n_iter_no_change` iterations and keep the best model. It selects an early state of
-        the chain, so leave it off when the uncertainties matter.
+        Stop when the score has not grown for `n_iter_no_change` iterations and keep the best model. It selects an
+        early state of the chain, so leave it off when the uncertainties matter.
     validation_fraction : int, float or None, default=0.1
         Rows held out for early stopping: a share, or a number. None: score the training rows.
     n_iter_no_change : int, default=10
@@ -400,12 +407,14 @@ class SGLBClassifier(ClassifierMixin, BaseSGLB):
         Score of early stopping: "loss" for minus the mean loss, a name or callable of scikit-learn, None for the
         estimator's own score.
     warm_start : bool, default=False
-        Continue the chain of the last fit up to `n_estimators`; on the same data the result equals one uninterrupted fit.
+        Continue the chain of the last fit up to `n_estimators`; on the same data the result equals one uninterrupted
+        fit.
     class_weight : dict, "balanced" or None, default=None
-        Weights of the classes, multiplied with the sample weights. "balanced": inverse to the total weight of the class.
+        Weights of the classes, multiplied with the sample weights. "balanced": inverse to the total weight of the
+        class.
     n_jobs : int or None, default=None
-        Threads. None: all usable cores as limited by threadpoolctl and OMP_NUM_THREADS; -1 all, -2 all but one. The result does not
-        depend on it.
+        Threads. None: all usable cores as limited by threadpoolctl and OMP_NUM_THREADS; -1 all, -2 all but one. The
+        result does not depend on it.
     random_state : int, RandomState instance or None, default=None
         Seed of all draws. They are keyed by the content of the rows, so the order of the rows does not matter.
     verbose : int, default=0
@@ -417,11 +426,11 @@ class SGLBClassifier(ClassifierMixin, BaseSGLB):
         Class labels, sorted.
     n_features_in_ : int
         Number of columns.
-    feature_names_in_ : ndarray of shape (n_features_in_,)
+    feature_names_in_ : ndarray of shape (`n_features_in_`,)
         Names of the columns; only when all are strings.
     n_iter_ : int
         Iterations of the fitted model.
-    feature_importances_ : ndarray of shape (n_features_in_,)
+    feature_importances_ : ndarray of shape (`n_features_in_`,)
         Share of each column in the gain of all splits; sums to 1, or all 0 when nothing was split.
     train_score_, validation_score_ : ndarray of shape (n_scored,)
         Scores of the models of 0, 1, 2, ... iterations, higher is better; empty without early stopping.
@@ -429,7 +438,7 @@ class SGLBClassifier(ClassifierMixin, BaseSGLB):
         Variance v of the target around the model that scales the noise; 1 for losses that are likelihoods.
     diffusion_temperature_ : float
         T in use, 0 when the noise is off.
-    shrink_factors_ : ndarray of shape (n_iter_,)
+    shrink_factors_ : ndarray of shape (`n_iter_`,)
         Factor on the model before each iteration.
 
     See Also
@@ -437,17 +446,15 @@ class SGLBClassifier(ClassifierMixin, BaseSGLB):
     SGLBRegressor : The same for regression.
     sklearn.ensemble.HistGradientBoostingClassifier : Gradient boosting without uncertainty.
 
-    Notes
-    -----
-    Iteration t shrinks the model by s_t, takes gradients g there, grows the tree on ``w g + sigma sqrt(w) xi`` and gives the leaf
-    of weight W and gradient sum G the step ``-eps (G + sigma sqrt(W + lambda) xi) / (W + lambda)`` with fresh noise. With
-    ``T = 1`` the chain's stationary law is the posterior; larger T concentrates it. Structure noise is drawn per distinct row of
-    bins, so whole-number weights equal repeated rows and the order of rows is irrelevant. One iteration costs about one addition per
-    row and column and level; memory is about three bytes per row and column.
+    Notes ----- Iteration t shrinks the model by s_t, takes gradients g there, grows the tree on ``w g + sigma sqrt(w)
+    xi`` and gives the leaf of weight W and gradient sum G the step ``-eps (G + sigma sqrt(W + lambda) xi) / (W +
+    lambda)`` with fresh noise. With ``T = 1`` the chain's stationary law is the posterior; larger T concentrates it.
+    Structure noise is drawn per distinct row of bins, so whole-number weights equal repeated rows and the order of
+    rows is irrelevant. One iteration costs about one addition per row and column and level; memory is about three
+    bytes per row and column.
 
-    References
-    ----------
-    .. [1] A. Ustimenko and L. Prokhorenkova, "SGLB: Stochastic Gradient Langevin Boosting", ICML 2021, arXiv:2001.07248.
+    References ---------- .. [1] A. Ustimenko and L. Prokhorenkova, "SGLB: Stochastic Gradient Langevin Boosting",
+    ICML 2021, arXiv:2001.07248.
     .. [2] A. Malinin, L. Prokhorenkova and A. Ustimenko, "Uncertainty in Gradient Boosting via Ensembles", ICLR 2021,
        arXiv:2006.10562.
 
@@ -670,8 +677,8 @@ class SGLBClassifier(ClassifierMixin, BaseSGLB):
     def predict_virtual_ensembles(self, X, n_members=10):
         """Predict class probabilities with the members of the virtual ensemble.
 
-        Member k is the state of the chain after ``n_iter_ - (n_members - k) p`` iterations, ``p = n_iter_ // (2 n_members)``: it equals
-        the model of the same parameters stopped there.
+        Member k is the state of the chain after ``n_iter_ - (n_members - k) p`` iterations, ``p = n_iter_ // (2
+        n_members)``: it equals the model of the same parameters stopped there.
 
         Parameters
         ----------
@@ -705,8 +712,8 @@ class SGLBClassifier(ClassifierMixin, BaseSGLB):
         Returns
         -------
         Uncertainty
-            Entropies in nats: `total` of the mean probabilities, `data` the mean over members, `knowledge` the difference (the
-            mutual information between label and member).
+            Entropies in nats: `total` of the mean probabilities, `data` the mean over members, `knowledge` the
+            difference (the mutual information between label and member).
 
         Raises
         ------

@@ -1,7 +1,7 @@
 """What turns user parameters into the numbers of a Langevin chain: temperature, noise, shrinkage, number of columns.
 
-Notation as in the user guide: eps the learning rate, T the inverse temperature per row, gamma the model shrink rate. Source: Ustimenko
-and Prokhorenkova, "SGLB: Stochastic Gradient Langevin Boosting", ICML 2021.
+Notation as in the user guide: eps the learning rate, T the inverse temperature per row, gamma the model shrink rate.
+Source: Ustimenko and Prokhorenkova, "SGLB: Stochastic Gradient Langevin Boosting", ICML 2021.
 """
 
 import math

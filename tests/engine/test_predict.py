@@ -13,6 +13,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from oracles import predict as oracle
 
+import skboost
 from skboost._engine import predict
 from skboost._forest import ForestBuilder
 
@@ -157,7 +158,7 @@ def digest():
 @pytest.mark.parametrize("level", ["0", "1", "2"])
 def test_instruction_set_does_not_change_bits(level):
     command = "from engine.test_predict import digest; print(digest())"
-    path = os.pathsep.join([str(TESTS), str(TESTS.parent), os.environ.get("PYTHONPATH", "")])
+    path = os.pathsep.join([str(TESTS), str(Path(skboost.__file__).parents[1]), os.environ.get("PYTHONPATH", "")])
     environment = {**os.environ, "SKBOOST_ISA": level, "PYTHONPATH": path}
     done = subprocess.run([sys.executable, "-c", command], env=environment, capture_output=True, text=True, check=True)
     assert done.stdout.strip() == digest()

@@ -45,9 +45,9 @@ def gaussian(y, score):
 
 
 def gaussian_natural(y, score):
-    """Natural gradient and the diagonal of the inverse Fisher information."""
+    """Natural gradient and the Fisher diagonal."""
     value, grad, fisher = gaussian(y, score)
-    return value, grad / fisher, 1 / fisher
+    return value, grad / fisher, fisher
 
 
 ALL = {

@@ -40,15 +40,15 @@ static inline SKB_TARGET float SKB_FN(skb_gauss)(uint32_t a, uint32_t b)
     return sqrtf(r2 > 0.0f ? r2 : 0.0f) * (x + x * w * q);
 }
 
-static SKB_TARGET void SKB_FN(skb_add_noise)(const float *restrict grad, const float *restrict metric,
+static SKB_TARGET void SKB_FN(skb_add_noise)(const float *restrict grad, const float *restrict precision,
                                              const uint32_t *restrict h0, const uint32_t *restrict h1,
                                              const float *restrict inv_root_weight, float sigma, uint32_t k0,
                                              uint32_t k1, int n, float *restrict out)
 {
-    if (metric) {
+    if (precision) {
         for (int i = 0; i < n; i++) {
             float z = SKB_FN(skb_gauss)(SKB_FN(skb_mix)(h0[i] + k0), SKB_FN(skb_mix)(h1[i] ^ k1));
-            out[i] = grad[i] + sigma * (z * inv_root_weight[i] * sqrtf(metric[i]));
+            out[i] = grad[i] + sigma * (z * inv_root_weight[i] / sqrtf(precision[i]));
         }
     } else {
         for (int i = 0; i < n; i++) {

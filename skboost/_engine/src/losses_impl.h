@@ -198,7 +198,7 @@ static SKB_TARGET void SKB_FN(skb_gaussian_gradients)(
         hess1[i] = 2.0f;
 }
 
-/* Natural gradient F^-1 g and the diagonal of F^-1. */
+/* Natural gradient F^-1 g and the Fisher diagonal F. */
 static SKB_TARGET void SKB_FN(skb_gaussian_natural)(
     SKB_ROWS, const double *restrict log_sd, const double *restrict base, float *restrict grad0, float *restrict grad1,
     float *restrict hess0, float *restrict hess1)
@@ -207,14 +207,14 @@ static SKB_TARGET void SKB_FN(skb_gaussian_natural)(
     for (ptrdiff_t i = 0; i < n; i++) {
         double r = (b0 - y[i]) + score[i];
         double v = SKB_FN(skb_clamp)(b1 + log_sd[i], -SKB_LOG_SD_MAX, SKB_LOG_SD_MAX);
-        double variance = SKB_FN(skb_exp)(2.0 * v);
-        double g = 0.5 - 0.5 * ((r * r) / variance);
+        double precision = SKB_FN(skb_exp)(-2.0 * v);
+        double g = 0.5 - 0.5 * ((r * r) * precision);
         grad0[i] = (float)SKB_FN(skb_clamp)(r, -SKB_FLOAT_SAFE, SKB_FLOAT_SAFE);
         grad1[i] = (float)SKB_FN(skb_clamp)(g, -SKB_FLOAT_SAFE, SKB_FLOAT_SAFE);
-        hess0[i] = (float)variance;
+        hess0[i] = (float)precision;
     }
     for (ptrdiff_t i = 0; i < n; i++)
-        hess1[i] = 0.5f;
+        hess1[i] = 2.0f;
 }
 
 static SKB_TARGET void SKB_FN(skb_loss_gradients)(
