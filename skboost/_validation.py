@@ -223,9 +223,12 @@ def apply_class_weight(class_weight, y, classes, sample_weight=None):
         factors = totals.sum() / (len(classes) * totals)
     else:
         factors = compute_class_weight(class_weight, classes=classes, y=classes[y])
+    with np.errstate(over="ignore"):
+        factors = factors.astype(np.float32).astype(np.float64)
+    if not np.all(np.isfinite(factors)):
+        raise ValueError(f"class_weight must be finite in single precision, got {class_weight!r}")
     if not (np.all(factors >= 0) and np.any(factors > 0)):
         raise ValueError(f"class_weight must be at least zero, and above zero for some class, got {class_weight!r}")
-    factors = factors.astype(np.float32).astype(np.float64)
     return factors[y] if sample_weight is None else factors[y] * sample_weight
 
 

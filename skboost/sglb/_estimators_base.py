@@ -107,7 +107,8 @@ class BaseSGLB(BaseEstimator):
         y : array-like of shape (n_samples,)
             Target.
         sample_weight : array-like of shape (n_samples,), default=None
-            Weights, at least 0. A whole-number weight acts exactly as so many copies of the row; rows of weight 0 are dropped first.
+            Weights, at least 0. A whole-number weight acts exactly as so many copies of the row; rows of weight 0 are
+            dropped first.
         X_val : array-like of shape (n_val, n_features), default=None
             Rows for early stopping instead of a part of X. Needs ``early_stopping=True``.
         y_val : array-like of shape (n_val,), default=None
@@ -123,8 +124,8 @@ class BaseSGLB(BaseEstimator):
         Raises
         ------
         ValueError
-            If a parameter is out of its range, two parameters contradict each other, or the data are not usable. Nothing is fitted
-            then.
+            If a parameter is out of its range, two parameters contradict each other, or the data are not usable.
+            Nothing is fitted then.
         """
         self._validate_params()
         self._check_params_jointly()
@@ -159,6 +160,8 @@ class BaseSGLB(BaseEstimator):
 
     def _check_params_jointly(self):
         check_dynamics(self)
+        if self.early_stopping and self.scoring != "loss":
+            check_scoring(self, scoring=self.scoring)
         if self.grow_policy == "symmetric":
             if self.max_depth is None or self.max_depth > SYMMETRIC_DEPTH:
                 raise ValueError(
@@ -401,7 +404,7 @@ class BaseSGLB(BaseEstimator):
 
         Returns
         -------
-        ndarray of shape (n_samples, n_iter_)
+        ndarray of shape (n_samples, `n_iter_`)
             Leaf numbers inside each tree, int32.
         """
         source, n_threads = self._source(X)

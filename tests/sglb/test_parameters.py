@@ -1,0 +1,697 @@
+"""Every bad input is refused before training with the name of what is wrong; every parameter does what it says."""
+
+import numpy as np
+import pytest
+from fit_cases import LOSSES, POLICIES, assert_same_predictions, differ, make_data, make_estimator
+from sklearn.exceptions import NotFittedError
+from sklearn.utils._param_validation import InvalidParameterError
+
+from skboost import SGLBClassifier, SGLBRegressor
+from skboost.sglb._chain import Chain
+
+NAN, INF = float("nan"), float("inf")
+
+
+@pytest.fixture
+def no_training(monkeypatch):
+    """Make any iteration of a chain an error of its own."""
+
+    def step(self, *args, **kwargs):
+        raise AssertionError("trained before everything was checked")
+
+    monkeypatch.setattr(Chain, "step", step)
+
+
+# ---- bad data
+
+X_GOOD, Y_GOOD = np.arange(12.0).reshape(6, 2), np.arange(6.0)
+BAD_DATA = [
+    ((X_GOOD, [0, 1, 2, 3, 4, NAN]), {}, "NaN"),
+    ((X_GOOD, [0, 1, 2, 3, 4, INF]), {}, "infinity"),
+    ((X_GOOD, Y_GOOD[:5]), {}, "inconsistent numbers of samples"),
+    ((X_GOOD, np.stack([Y_GOOD, Y_GOOD], axis=1)), {}, "1d array|1D"),
+    ((X_GOOD[:, 0], Y_GOOD), {}, "2D array"),
+    ((X_GOOD[None], Y_GOOD), {}, "dim 3"),
+    ((X_GOOD[:0], Y_GOOD[:0]), {}, "0 sample"),
+    ((X_GOOD[:, :0], Y_GOOD), {}, r"0 feature\(s\)"),
+    ((X_GOOD, None), {}, "requires y to be passed"),
+    ((X_GOOD * 1j, Y_GOOD), {}, "Complex data not supported"),
+    ((np.array([["a", "b"]] * 6), Y_GOOD), {}, "convert string|dtype"),
+    ((X_GOOD, ["a"] * 6), {}, "numeric|convert string|dtype"),
+    ((X_GOOD, Y_GOOD), {"sample_weight": [1, 1, 1, 1, 1, -1]}, "Negative values"),
+    ((X_GOOD, Y_GOOD), {"sample_weight": np.zeros(6)}, "sample_weight.*zero"),
+    ((X_GOOD, Y_GOOD), {"sample_weight": [1, 1, 1, 1, 1, NAN]}, "NaN"),
+    ((X_GOOD, Y_GOOD), {"sample_weight": [1, 1, 1, 1, 1, INF]}, "infinity"),
+    ((X_GOOD, Y_GOOD), {"sample_weight": np.ones(5)}, r"sample_weight.shape == \(5,\)"),
+    ((X_GOOD, Y_GOOD), {"sample_weight": np.ones((6, 1))}, "1D"),
+]
+
+
+@pytest.mark.parametrize(("data", "fit", "message"), BAD_DATA)
+def test_bad_data(data, fit, message, no_training):
+    model = SGLBRegressor()
+    with pytest.raises(ValueError, match=message):
+        model.fit(*data, **fit)
+    with pytest.raises(NotFittedError):
+        model.predict(X_GOOD)
+
+
+@pytest.mark.parametrize(
+    ("y", "message"),
+    [
+        ([0] * 6, "one class"),
+        (["a"] * 6, "one class"),
+        ([0, 1, 2, 3, 4, NAN], "NaN"),
+        ([0.5, 0.1, 0.2, 0.3, 0.4, 0.5], "Unknown label type"),
+        ([[0, 1]] * 6, "1d array|multilabel|shape"),
+    ],
+)
+def test_bad_labels(y, message, no_training):
+    with pytest.raises(ValueError, match=message):
+        SGLBClassifier().fit(X_GOOD, y)
+
+
+def test_one_class_of_positive_weight(no_training):
+    with pytest.raises(ValueError, match="one class"):
+        SGLBClassifier().fit(X_GOOD, [0, 0, 0, 0, 0, 1], sample_weight=[1, 1, 1, 1, 1, 0])
+
+
+def test_too_many_classes(no_training):
+    X, y = np.arange(1024.0)[:, None], np.repeat(np.arange(256), 4)
+    with pytest.raises(ValueError, match="At most 255 classes are supported, y has 256"):
+        SGLBClassifier().fit(X, y)
+
+
+def test_255_classes():
+    model = SGLBClassifier(n_estimators=2, min_samples_leaf=1, random_state=0)
+    X, y = np.arange(1020.0)[:, None], np.repeat(np.arange(255), 4)
+    proba = model.fit(X, y).predict_proba(X)
+    assert proba.shape == (1020, 255)
+    np.testing.assert_allclose(proba.sum(axis=1), 1)
+
+
+@pytest.mark.parametrize(("y", "message"), [([-1, 1, 2, 3, 4, 5], "requires y >= 0"), ([0] * 6, "all targets are 0")])
+def test_bad_counts(y, message, no_training):
+    with pytest.raises(ValueError, match=message):
+        SGLBRegressor(loss="poisson").fit(X_GOOD, y)
+
+
+def test_sparse_input_is_refused(no_training):
+    from scipy import sparse
+
+    for estimator in (SGLBRegressor(), SGLBClassifier()):
+        with pytest.raises(TypeError, match=r"[Ss]parse"):
+            estimator.fit(sparse.csr_array(X_GOOD), [0, 1] * 3)
+
+
+# ---- bad parameters
+
+BAD_PARAMETERS = {
+    "loss": ["unknown", None, "absolute_error", 1],
+    "n_estimators": [0, -1, 1.5, "10", None],
+    "learning_rate": [0, -0.1, 1.01, NAN, INF, "0.1", None],
+    "grow_policy": ["unknown", None, 1],
+    "max_depth": [0, -1, 1.5, "6"],
+    "max_leaf_nodes": [1, 0, 2.5, "31"],
+    "min_samples_leaf": [0, -1, NAN, "5", None],
+    "l2_regularization": [-1e-9, NAN, "1", None],
+    "max_bins": [1, 256, 0, 10.5, None, "255"],
+    "max_features": [0, 0.0, -1, 1.5, NAN, None, "sqrt"],
+    "subsample": [0, 0.0, 1.5, -0.5, NAN, None],
+    "categorical_features": ["unknown", 1.5],
+    "monotonic_cst": [1, "increasing"],
+    "interaction_cst": ["unknown", 1],
+    "posterior_sampling": [None, "yes", 2],
+    "langevin": ["yes", 2],
+    "diffusion_temperature": [-1, NAN, "1"],
+    "model_shrink_rate": [-1, NAN, "1"],
+    "model_shrink_mode": ["unknown", None],
+    "leaf_estimation": ["unknown", None],
+    "averaging": ["unknown", None],
+    "noise_variance": [0, -1, "unknown", None, NAN],
+    "early_stopping": ["auto", None, 2],
+    "validation_fraction": [0.0, 1.0, 1.5, -0.1, 0, -1, "0.1", NAN],
+    "n_iter_no_change": [0, -1, 1.5, None],
+    "tol": [-1, NAN, None],
+    "scoring": [1, 0.5],
+    "warm_start": ["yes", None, 2],
+    "class_weight": ["unknown", 1, [1, 2]],
+    "n_jobs": [1.5, "2"],
+    "random_state": [-1, 1.5, "0"],
+    "verbose": [-1, "loud"],
+}
+ESTIMATORS = {"regressor": SGLBRegressor, "classifier": SGLBClassifier}
+
+
+@pytest.mark.parametrize("kind", ESTIMATORS)
+def test_the_table_of_bad_values_has_every_parameter(kind):
+    assert set(ESTIMATORS[kind]().get_params()) <= set(BAD_PARAMETERS)
+    only_other = {"regressor": {"class_weight"}, "classifier": {"noise_variance"}}[kind]
+    assert set(BAD_PARAMETERS) - set(ESTIMATORS[kind]().get_params()) == only_other
+
+
+@pytest.mark.parametrize("kind", ESTIMATORS)
+@pytest.mark.parametrize("name", BAD_PARAMETERS)
+def test_bad_values(kind, name, no_training):
+    make = ESTIMATORS[kind]
+    if name not in make().get_params():
+        return
+    y = np.tile([0, 1], 3)
+    for value in BAD_PARAMETERS[name]:
+        with pytest.raises(InvalidParameterError, match=f"The '{name}' parameter of {make.__name__} must be"):
+            make(**{name: value}).fit(X_GOOD, y)
+
+
+@pytest.mark.parametrize("kind", ESTIMATORS)
+def test_no_jobs_means_nothing(kind, no_training):
+    with pytest.raises(ValueError, match="n_jobs == 0"):
+        ESTIMATORS[kind](n_jobs=0).fit(X_GOOD, [0, 1] * 3)
+
+
+JOINTLY_BAD = [
+    ({"max_depth": None}, "max_depth.*16|16.*max_depth"),
+    ({"max_depth": 17}, "max_depth between 1 and 16, got 17"),
+    ({"max_leaf_nodes": 8}, "max_leaf_nodes=8 .*symmetric"),
+    ({"model_shrink_rate": 0.1}, "posterior_sampling=True.*model_shrink_rate must be None, got 0.1"),
+    ({"model_shrink_rate": 0.0}, "posterior_sampling=True.*model_shrink_rate"),
+    ({"model_shrink_mode": "decreasing"}, "posterior_sampling=True.*model_shrink_mode='constant'"),
+    ({"langevin": False}, "posterior_sampling=True.*langevin"),
+    ({"posterior_sampling": False, "diffusion_temperature": 1.0}, "diffusion_temperature=1.0 needs noise"),
+    ({"posterior_sampling": False, "langevin": False, "diffusion_temperature": 0.0}, "diffusion_temperature=0.0"),
+    ({"posterior_sampling": False, "model_shrink_mode": "decreasing"}, r"model_shrink_rate in \(0, 1\), got None"),
+    (
+        {"posterior_sampling": False, "model_shrink_mode": "decreasing", "model_shrink_rate": 1.0},
+        r"model_shrink_rate in \(0, 1\), got 1.0",
+    ),
+    ({"posterior_sampling": False, "model_shrink_rate": 10.0}, "model_shrink_rate \\* learning_rate must be below 1"),
+    ({"monotonic_cst": [1]}, r"monotonic_cst has shape \(1,\)"),
+    ({"monotonic_cst": [1, 2]}, "array-like of -1, 0 or 1"),
+    ({"monotonic_cst": {"a": 1}}, "feature names"),
+    ({"monotonic_cst": [1, 0], "categorical_features": [0]}, "Categorical features cannot have monotonic"),
+    ({"interaction_cst": [{0, 2}]}, r"interaction_cst must hold column numbers in \[0, 1\]"),
+    ({"categorical_features": [2]}, r"categorical_features.*\[0, 1\]"),
+    ({"categorical_features": [True]}, r"categorical_features.*shape"),
+    ({"categorical_features": ["a"]}, "categorical_features gives names"),
+    ({"early_stopping": True, "scoring": "unknown"}, "unknown"),
+]
+
+
+@pytest.mark.parametrize("kind", ESTIMATORS)
+@pytest.mark.parametrize(("params", "message"), JOINTLY_BAD)
+def test_bad_pairs(kind, params, message, no_training):
+    with pytest.raises(ValueError, match=message):
+        ESTIMATORS[kind](**params).fit(X_GOOD, [0, 1] * 3)
+
+
+@pytest.mark.parametrize(
+    ("params", "message"),
+    [
+        ({"loss": "poisson", "noise_variance": 1.0}, "noise_variance=1.0.*loss='poisson'"),
+        ({"loss": "gaussian", "noise_variance": 1.0}, "noise_variance=1.0.*loss='gaussian'"),
+        ({"posterior_sampling": False, "noise_variance": 1.0}, "noise_variance=1.0.*noise"),
+        ({"diffusion_temperature": 0.0, "noise_variance": 1.0}, "noise_variance=1.0.*noise"),
+        ({"loss": "gaussian", "monotonic_cst": [1, 0]}, "monotonic_cst needs a loss with one output, loss='gaussian'"),
+    ],
+)
+def test_bad_pairs_of_the_regressor(params, message, no_training):
+    with pytest.raises(ValueError, match=message):
+        SGLBRegressor(**params).fit(X_GOOD, [0, 1] * 3)
+
+
+@pytest.mark.parametrize(
+    ("params", "message"),
+    [
+        ({"monotonic_cst": [1, 0]}, "monotonic_cst needs a loss with one output"),
+        ({"class_weight": {0: 1, 1: 1, 7: 2}}, r"\[?7|class"),
+        ({"class_weight": {0: -1}}, "class_weight must be at least zero"),
+        ({"class_weight": {0: 0}}, "class_weight must be above zero"),
+        ({"class_weight": {0: NAN}}, "class_weight must be finite"),
+        ({"class_weight": {0: INF}}, "class_weight must be finite"),
+        ({"class_weight": {0: 1e300}}, "class_weight must be finite"),
+        ({"class_weight": {0: 1e-300}}, "class_weight must be above zero"),
+    ],
+)
+def test_bad_pairs_of_the_classifier(params, message, no_training):
+    with pytest.raises(ValueError, match=message):
+        SGLBClassifier(**params).fit(X_GOOD, [0, 1, 2] * 2)
+
+
+def test_early_stopping_without_rows_to_hold_out(no_training):
+    for fraction in (0.1, 1, 5):
+        with pytest.raises(ValueError, match="early_stopping=True with validation_fraction"):
+            SGLBClassifier(early_stopping=True, validation_fraction=fraction).fit([[0.0], [1.0]], [0, 1])
+
+
+# ---- bad requests to a fitted model
+
+
+@pytest.mark.parametrize("loss", LOSSES)
+@pytest.mark.parametrize("n_members", [0, -1, 1.5, True, False, None, "3", NAN, np.float64(2), [2]])
+def test_bad_numbers_of_members(loss, n_members):
+    X, y = make_data(loss, n=40)
+    model = make_estimator(loss).fit(X, y)
+    for method in (model.predict_virtual_ensembles, model.predict_uncertainty):
+        with pytest.raises(ValueError, match="n_members must be an integer in the range"):
+            method(X, n_members)
+
+
+@pytest.mark.parametrize("loss", LOSSES)
+def test_too_many_members(loss):
+    X, y = make_data(loss, n=40)
+    model = make_estimator(loss, n_estimators=9).fit(X, y)
+    assert len(model.predict_virtual_ensembles(X, np.int64(4))) == 4
+    for n_members in (5, 10**9):
+        for method in (model.predict_virtual_ensembles, model.predict_uncertainty):
+            with pytest.raises(ValueError, match=f"n_members={n_members} needs at least {2 * n_members} iterations.*9"):
+                method(X, n_members)
+
+
+def methods_of(model):
+    names = ["predict", "apply", "predict_virtual_ensembles", "predict_uncertainty", "staged_predict"]
+    if isinstance(model, SGLBClassifier):
+        names += ["predict_proba", "predict_log_proba", "decision_function"]
+        names += ["staged_predict_proba", "staged_decision_function"]
+    for name in names:
+        method = getattr(model, name)
+        yield (lambda X, method=method: list(method(X))) if name.startswith("staged") else method
+
+
+@pytest.mark.parametrize("kind", ESTIMATORS)
+def test_unfitted(kind):
+    for method in methods_of(ESTIMATORS[kind]()):
+        with pytest.raises(NotFittedError):
+            method(X_GOOD)
+
+
+@pytest.mark.parametrize("kind", ESTIMATORS)
+def test_wrong_columns(kind):
+    pd = pytest.importorskip("pandas")
+    frame = pd.DataFrame(X_GOOD, columns=["a", "b"])
+    model = ESTIMATORS[kind](n_estimators=20).fit(frame, [0, 1] * 3)
+    for method in methods_of(model):
+        for bad, message in [
+            (frame[["b", "a"]], "must be in the same order"),
+            (frame.rename(columns={"b": "c"}), "unseen at fit time"),
+            (frame[["a"]], "missing|1 features"),
+            (frame.assign(c=1.0), "unseen at fit time"),
+            (frame[:0], "0 sample"),
+        ]:
+            with pytest.raises(ValueError, match=message):
+                method(bad)
+    plain = ESTIMATORS[kind](n_estimators=20).fit(X_GOOD, [0, 1] * 3)
+    for method in methods_of(plain):
+        for bad in (X_GOOD[:, :1], np.ones((2, 3)), X_GOOD[0], X_GOOD[:0]):
+            with pytest.raises(ValueError, match=r"features|2D array|0 sample"):
+                method(bad)
+
+
+# ---- no parameter is accepted and ignored
+
+CHANGES = {
+    "loss": {"loss": "poisson"},
+    "n_estimators": {"n_estimators": 11},
+    "learning_rate": {"learning_rate": 0.2},
+    "grow_policy": {"grow_policy": "lossguide"},
+    "max_depth": {"max_depth": 2},
+    "max_leaf_nodes": {"grow_policy": "depthwise", "max_leaf_nodes": 3},
+    "min_samples_leaf": {"min_samples_leaf": 20},
+    "l2_regularization": {"l2_regularization": 30.0},
+    "max_bins": {"max_bins": 5},
+    "max_features": {"max_features": 0.5},
+    "subsample": {"subsample": 0.5},
+    "categorical_features": {"categorical_features": [0]},
+    "monotonic_cst": {"monotonic_cst": [-1, 0, 0, 0]},
+    "interaction_cst": {"interaction_cst": "no_interactions"},
+    "posterior_sampling": {"posterior_sampling": False},
+    "langevin": {"posterior_sampling": False, "langevin": True},
+    "diffusion_temperature": {"diffusion_temperature": 1.0},
+    "model_shrink_rate": {"posterior_sampling": False, "model_shrink_rate": 0.5},
+    "model_shrink_mode": {
+        "posterior_sampling": False,
+        "model_shrink_rate": 0.5,
+        "model_shrink_mode": "decreasing",
+    },
+    "leaf_estimation": {"leaf_estimation": "newton"},
+    "averaging": {"averaging": "mean"},
+    "noise_variance": {"noise_variance": 100.0},
+    "early_stopping": {"early_stopping": True},
+    "validation_fraction": {"early_stopping": True, "validation_fraction": 0.4},
+    "n_iter_no_change": {"early_stopping": True, "n_iter_no_change": 1, "n_estimators": 200},
+    "tol": {"early_stopping": True, "tol": 10.0, "n_estimators": 30},
+    "scoring": {"early_stopping": True, "scoring": None},
+    "class_weight": {"class_weight": {"no": 3.0}},
+    "random_state": {"random_state": 1},
+}
+# What these do needs a second fit, is printed, or must not change the result; tests of their own below.
+ELSEWHERE = {"warm_start", "verbose", "n_jobs"}
+
+
+@pytest.mark.parametrize("loss", ["squared_error", "binary"])
+def test_the_table_of_changes_has_every_parameter(loss):
+    assert set(make_estimator(loss).get_params()) <= set(CHANGES) | ELSEWHERE
+
+
+@pytest.mark.parametrize("loss", ["squared_error", "binary", "gaussian", "poisson", "multiclass"])
+@pytest.mark.parametrize("name", CHANGES)
+def test_a_changed_value_changes_the_model(name, loss):
+    params = dict(CHANGES[name])
+    base = {key: value for key, value in params.items() if key != name}
+    names = make_estimator(loss).get_params()
+    several = loss in ("gaussian", "multiclass")
+    if name not in names or (name == "loss" and loss != "squared_error"):
+        return
+    if (name == "noise_variance" and loss != "squared_error") or (name == "monotonic_cst" and several):
+        return  # refused, see above
+    if name == "leaf_estimation" and loss == "squared_error":
+        return  # the same by definition, see the tests of the stationary law
+    if name == "class_weight" and loss == "multiclass":
+        params = {"class_weight": {10: 3.0}}
+    if name == "scoring":
+        params["scoring"] = "accuracy" if loss in ("binary", "multiclass") else "neg_max_error"
+    X, y = make_data("poisson" if name == "loss" else loss, n=200)
+    one, other = make_estimator(loss, **base).fit(X, y), make_estimator(**{"loss": loss, **params}).fit(X, y)
+    if name == "scoring":
+        assert not np.array_equal(one.validation_score_, other.validation_score_)
+    else:
+        assert differ(one, other, X)
+
+
+def test_verbose(capsys):
+    X, y = make_data("squared_error")
+    printed = []
+    for verbose in (0, 1, 2, True):
+        make_estimator(verbose=verbose).fit(X, y)
+        printed.append(capsys.readouterr().out)
+    assert printed[0] == ""
+    assert printed[1].count("\n") == 2
+    assert printed[2].count("\n") > 2
+    assert "train score" in printed[2]
+    assert "[SGLBRegressor] start" in printed[1]
+    make_estimator(verbose=2, early_stopping=True).fit(X, y)
+    assert "validation score" in capsys.readouterr().out
+
+
+def test_verbose_does_not_change_the_model():
+    X, y = make_data("multiclass")
+    one, other = (make_estimator("multiclass", verbose=verbose).fit(X, y) for verbose in (0, 2))
+    assert_same_predictions(one, other, X)
+
+
+def test_number_of_jobs_reaches_the_chain(monkeypatch):
+    import skboost._parallel
+
+    monkeypatch.setattr(skboost._parallel, "UPDATES_PER_THREAD", 1)
+    seen = []
+    original = Chain.__init__
+
+    def spy(self, rows, loss, base_score, rules, seed, n_threads, *args, **kwargs):
+        seen.append(n_threads)
+        original(self, rows, loss, base_score, rules, seed, n_threads, *args, **kwargs)
+
+    monkeypatch.setattr(Chain, "__init__", spy)
+    for n_jobs in (1, 3):
+        make_estimator(n_jobs=n_jobs, noise_variance=1.0).fit(*make_data("squared_error"))
+    assert seen == [1, 3]
+
+
+# ---- limits are kept
+
+
+def tree_leaves(model):
+    """Yield (leaf of each row, leaf weights) of every tree."""
+    forest = model._forest
+    for t in range(forest.n_trees):
+        yield forest.leaf_weight[forest.leaf_offset[t] : forest.leaf_offset[t + 1]]
+
+
+def weights_of_leaves(model, X, weight):
+    """Yield the summed weight of the rows of every leaf of every tree that holds a row."""
+    for leaves in model.apply(X).T:
+        yield np.bincount(leaves, weights=weight)
+
+
+@pytest.mark.parametrize("noise", [{}, {"diffusion_temperature": 0.01}, {"posterior_sampling": False}])
+@pytest.mark.parametrize("kind", ["none", "whole", "fractional"])
+@pytest.mark.parametrize("grow_policy", POLICIES)
+@pytest.mark.parametrize("loss", ["squared_error", "multiclass", "gaussian"])
+def test_leaf_minimum_in_sample_weight(loss, grow_policy, kind, noise, seed):
+    X, y = make_data(loss, seed, n=150)
+    rng = np.random.default_rng(seed)
+    weight = {"none": np.ones(150), "whole": rng.integers(1, 6, 150), "fractional": rng.uniform(0.1, 3, 150)}[kind]
+    for minimum in (1, 4.5, 13, 0.3, weight.sum() / 2, weight.sum() * 2):
+        model = make_estimator(loss, min_samples_leaf=minimum, grow_policy=grow_policy, **noise)
+        model.fit(X, y, None if kind == "none" else weight)
+        for leaf_weight, stored in zip(weights_of_leaves(model, X, weight), tree_leaves(model), strict=True):
+            np.testing.assert_allclose(leaf_weight, stored, rtol=1e-6)
+            assert len(leaf_weight) == 1 or leaf_weight.min() >= minimum * (1 - 1e-7)
+            if minimum > weight.sum():
+                assert len(leaf_weight) == 1
+
+
+@pytest.mark.parametrize("grow_policy", POLICIES)
+@pytest.mark.parametrize("weighted", [False, True])
+def test_leaf_minimum_ignores_class_weights(grow_policy, weighted, seed):
+    X, y = make_data("multiclass", seed, n=200)
+    weight = np.random.default_rng(seed).integers(1, 4, 200) if weighted else None
+    counted = np.ones(200) if weight is None else weight
+    for class_weight in ("balanced", {10: 0.01, 20: 1.0, 30: 50.0}):
+        params = {"class_weight": class_weight, "grow_policy": grow_policy, "min_samples_leaf": 15}
+        model = make_estimator("multiclass", **params).fit(X, y, weight)
+        sizes = list(weights_of_leaves(model, X, counted))
+        assert min(size.min() for size in sizes) >= 15
+        assert max(len(size) for size in sizes) > 1
+
+
+@pytest.mark.parametrize("grow_policy", POLICIES)
+def test_leaf_minimum_is_reached_exactly(grow_policy):
+    """A minimum of 10 allows leaves of weight 10; one above the weight of the smaller side allows no split."""
+    X = np.repeat([0.0, 1.0], [10, 30])[:, None]
+    y = X[:, 0] * 5
+    for weight, smaller in [(None, 10.0), (np.full(40, 2.0), 20.0), (np.full(40, 0.1), 1.0), (np.full(40, 0.3), 3.0)]:
+        for minimum, n_leaves in [(smaller, 2), (smaller * (1 + 1e-6), 1), (smaller * (1 - 1e-6), 2)]:
+            model = SGLBRegressor(
+                n_estimators=1, min_samples_leaf=minimum, grow_policy=grow_policy, posterior_sampling=False
+            ).fit(X, y, weight)
+            assert len(model._forest.leaf_weight) == n_leaves, (smaller, minimum)
+
+
+@pytest.mark.parametrize("noise", [{"diffusion_temperature": 0.01}, {"diffusion_temperature": 100.0}])
+@pytest.mark.parametrize("grow_policy", POLICIES)
+@pytest.mark.parametrize("loss", ["squared_error", "poisson", "binary"])
+def test_monotonic_constraints(loss, grow_policy, noise, seed):
+    X, y = make_data(loss, seed, n=250)
+    leaf_estimation = "newton" if seed % 2 else "gradient"
+    params = {"grow_policy": grow_policy, "leaf_estimation": leaf_estimation, "n_estimators": 30, **noise}
+    model = make_estimator(loss, monotonic_cst=[1, -1, 0, 0], **params).fit(X, y)
+    free = make_estimator(loss, **params).fit(X, y)
+    violated = 0
+    grid = np.sort(np.unique(X[:, :2][~np.isnan(X[:, :2])]))
+    for feature, sign in [(0, 1), (1, -1)]:
+        for row in X[:40]:
+            line = np.tile(row, (len(grid), 1))
+            line[:, feature] = grid
+            for stage in list(model._staged_raw(line))[::7]:
+                assert (sign * np.diff(stage[:, 0]) >= -1e-12).all()
+            violated += (sign * np.diff(free._raw(line)[:, 0]) < 0).any()
+    assert violated > 0
+
+
+def test_monotonic_constraints_of_a_classifier_bind_the_second_class():
+    X, y = make_data("binary", n=250)
+    model = make_estimator("binary", monotonic_cst=[-1, 0, 0, 0], n_estimators=30).fit(X, y)
+    line = np.zeros((50, 4))
+    line[:, 0] = np.linspace(-3, 3, 50)
+    assert (np.diff(model.predict_proba(line)[:, 1]) <= 0).all()
+
+
+def test_monotonic_constraints_by_name():
+    pd = pytest.importorskip("pandas")
+    X, y = make_data("squared_error", n=200)
+    frame = pd.DataFrame(X, columns=list("abcd"))
+    one = make_estimator(monotonic_cst={"b": -1}).fit(frame, y)
+    other = make_estimator(monotonic_cst=[0, -1, 0, 0]).fit(frame, y)
+    assert_same_predictions(one, other, frame)
+
+
+def interactions(predict, base, first, second):
+    """Return mixed second differences of a function in two columns; zero where these never meet in a path."""
+    corners = []
+    for a in (0, 1):
+        for b in (0, 1):
+            rows = base[0].copy()
+            if a:
+                rows[:, first] = base[1][:, first]
+            if b:
+                rows[:, second] = base[1][:, second]
+            corners.append(predict(rows))
+    return corners[3] - corners[2] - corners[1] + corners[0]
+
+
+@pytest.mark.parametrize("noise", [{"diffusion_temperature": 0.1}, {"diffusion_temperature": 100.0}])
+@pytest.mark.parametrize("grow_policy", POLICIES)
+@pytest.mark.parametrize("loss", LOSSES)
+def test_interaction_constraints(loss, grow_policy, noise, seed):
+    rng = np.random.default_rng(seed)
+    X, _ = make_data(loss, seed, n=250)
+    signal = X[:, 0] * X[:, 1] * 2 + X[:, 2] * X[:, 3]
+    from fit_cases import make_target
+
+    y = make_target(loss, rng, np.nan_to_num(signal))
+    base = X[rng.permutation(250)], X[rng.permutation(250)]
+    allowed = {
+        "no_interactions": set(),
+        "pairwise": {(i, j) for i in range(4) for j in range(i + 1, 4)},
+        ((0, 1), (2, 3)): {(0, 1), (2, 3)},
+        ((0, 1),): {(0, 1), (2, 3)},
+        ((0, 1), (1, 2), (3,)): {(0, 1), (1, 2)},
+    }
+    for groups, pairs in allowed.items():
+        cst = groups if isinstance(groups, str) else [set(group) for group in groups]
+        model = make_estimator(loss, interaction_cst=cst, grow_policy=grow_policy, n_estimators=15, **noise).fit(X, y)
+        found = set()
+        for i in range(4):
+            for j in range(i + 1, 4):
+                if np.abs(interactions(model._raw, base, i, j)).max() > 1e-9:
+                    found.add((i, j))
+        assert found <= pairs, (cst, found)
+        if pairs and groups != "no_interactions":
+            assert found
+        if groups == "pairwise":
+            assert all(len(used) <= 2 for used in columns_of_paths(model))
+
+
+def columns_of_paths(model):
+    """Yield the set of columns of every path of every tree (of whole trees when they are symmetric)."""
+    forest = model._forest
+    for t in range(forest.n_trees):
+        start, stop = forest.node_offset[t : t + 2]
+        feature = forest.feature[start:stop]
+        if forest.kind == "symmetric":
+            yield set(feature.tolist())
+            continue
+        stack = [(0, frozenset())] if len(feature) else []
+        while stack:
+            node, used = stack.pop()
+            used = used | {int(feature[node])}
+            for child in (forest.left[start + node], forest.right[start + node]):
+                if child >= 0:
+                    stack.append((child, used))
+                else:
+                    yield used
+
+
+@pytest.mark.parametrize("grow_policy", POLICIES)
+@pytest.mark.parametrize(
+    ("max_features", "expected"), [(0.5, 3), (1, 1), (2, 2), (0.01, 1), (6, 6), (100, 6), (1.0, 6)]
+)
+def test_columns_per_tree(grow_policy, max_features, expected):
+    X, _ = make_data("squared_error", n=300, n_features=6)
+    y = np.nansum(np.sin(3 * X), axis=1)
+    params = {"max_features": max_features, "grow_policy": grow_policy, "max_depth": 8, "n_estimators": 40}
+    model = make_estimator(**params).fit(X, y)
+    forest = model._forest
+    used = [
+        set(forest.feature[forest.node_offset[t] : forest.node_offset[t + 1]].tolist()) for t in range(forest.n_trees)
+    ]
+    assert max(map(len, used)) <= expected
+    assert set.union(*used) == set(range(6))
+    if expected == 6:
+        assert max(map(len, used)) > 3
+
+
+def test_depth_and_leaves(seed):
+    X, y = make_data("squared_error", seed, n=400)
+    for max_depth in (1, 2, 5):
+        for grow_policy in POLICIES:
+            model = make_estimator(max_depth=max_depth, grow_policy=grow_policy, min_samples_leaf=1).fit(X, y)
+            sizes = [len(leaves) for leaves in tree_leaves(model)]
+            assert max(sizes) <= 2**max_depth
+            assert max(sizes) > 2 ** (max_depth - 1)
+            assert depth(model) <= max_depth
+    for max_leaf_nodes in (2, 3, 7, 40):
+        for grow_policy in ("depthwise", "lossguide"):
+            params = {"max_leaf_nodes": max_leaf_nodes, "grow_policy": grow_policy, "min_samples_leaf": 1}
+            for max_depth in (None, 3):
+                model = make_estimator(max_depth=max_depth, **params).fit(X, y)
+                sizes = [len(leaves) for leaves in tree_leaves(model)]
+                assert max(sizes) == min(max_leaf_nodes, 2 ** (max_depth or 30))
+    sizes = [len(leaves) for leaves in tree_leaves(make_estimator(grow_policy="lossguide", max_depth=None).fit(X, y))]
+    assert max(sizes) == 31
+
+
+def depth(model):
+    """Return the largest number of splits on a path."""
+    forest = model._forest
+    if forest.kind == "symmetric":
+        return int(np.diff(forest.node_offset).max())
+    deepest = 0
+    for start, stop in zip(forest.node_offset[:-1], forest.node_offset[1:], strict=True):
+        stack = [(0, 1)] if stop > start else []
+        while stack:
+            node, level = stack.pop()
+            deepest = max(deepest, level)
+            children = forest.left[start + node], forest.right[start + node]
+            stack += [(child, level + 1) for child in children if child >= 0]
+    return deepest
+
+
+@pytest.mark.parametrize("max_depth", [None, 40])
+def test_deep_chains_of_nodes(max_depth):
+    """One leaf may be split again and again: with growing targets the path is as long as the rows allow."""
+    X = np.arange(60.0)[:, None]
+    y = 3.0 ** np.arange(60)
+    for grow_policy in ("depthwise", "lossguide"):
+        model = SGLBRegressor(
+            n_estimators=2, max_depth=max_depth, max_leaf_nodes=60, min_samples_leaf=1, l2_regularization=0.0,
+            grow_policy=grow_policy, posterior_sampling=False,
+        ).fit(X, y)  # fmt: skip
+        assert depth(model) > 8
+        assert depth(model) <= (max_depth or 59)
+
+
+@pytest.mark.parametrize("max_depth", [15, 16])
+def test_the_deepest_symmetric_trees(max_depth):
+    X = np.random.default_rng(0).normal(size=(300, 20))
+    y = X.sum(axis=1)
+    model = make_estimator(max_depth=max_depth, min_samples_leaf=1, n_estimators=3, l2_regularization=0.0).fit(X, y)
+    assert depth(model) <= max_depth
+    assert depth(model) > 6
+    stopped = make_estimator(max_depth=max_depth, min_samples_leaf=1, n_estimators=2, l2_regularization=0.0).fit(X, y)
+    np.testing.assert_array_equal(model.predict_virtual_ensembles(X, 1)[0], model.predict(X))
+    np.testing.assert_array_equal(list(model.staged_predict(X))[1], stopped.predict(X))
+
+
+@pytest.mark.parametrize("max_bins", [2, 3, 17, 255])
+def test_number_of_bins(max_bins):
+    rng = np.random.default_rng(0)
+    X = np.stack([rng.normal(size=2000), rng.integers(0, 5, 2000), rng.integers(0, 300, 2000)], axis=1).astype(float)
+    y = np.sin(X[:, 0]) + X[:, 1]
+    model = make_estimator(max_bins=max_bins, categorical_features=[2]).fit(X, y)
+    assert (model._mapper.n_bins - 1).tolist() == [max_bins, min(max_bins, 5), max_bins]
+    assert len(np.unique(model._mapper.transform(X)[0][0])) == max_bins
+
+
+@pytest.mark.parametrize("fraction", [0.3, 0.9])
+def test_subsample_shapes_the_trees_but_not_the_leaves(fraction):
+    """Leaf values use all rows: a depth-1 tree of plain boosting has the residual means of its two sides."""
+    X = make_data("squared_error", n=300, missing=0)[0]
+    y = np.random.default_rng(1).normal(size=300)
+    params = {"posterior_sampling": False, "l2_regularization": 0.0, "n_estimators": 1, "max_depth": 1}
+    params["learning_rate"] = 1.0
+    trees = set()
+    for seed in range(10):
+        model = make_estimator(subsample=fraction, random_state=seed, **params).fit(X, y)
+        leaf = model.apply(X)[:, 0]
+        for side in (0, 1):
+            np.testing.assert_allclose(model.predict(X)[leaf == side], y[leaf == side].mean(), rtol=1e-5)
+        trees.add(float(model._forest.gain[0]))
+    assert len(trees) == 10
+
+
+def test_importances_are_shares_of_gain():
+    X, y = make_data("squared_error", n=300)
+    model = make_estimator().fit(X, y)
+    assert model.feature_importances_.sum() == pytest.approx(1)
+    assert (model.feature_importances_[:2] > model.feature_importances_[2:].max()).all()
+    constant = make_estimator().fit(np.zeros((30, 2)), np.arange(30.0))
+    np.testing.assert_array_equal(constant.feature_importances_, 0)
