@@ -125,15 +125,19 @@ class SGLBRegressor(RegressorMixin, BaseSGLB):
     SGLBClassifier : The same for classification.
     sklearn.ensemble.HistGradientBoostingRegressor : Gradient boosting without uncertainty.
 
-    Notes ----- Iteration t shrinks the model by s_t, takes gradients g there, grows the tree on ``w g + sigma sqrt(w)
-    xi`` and gives the leaf of weight W and gradient sum G the step ``-eps (G + sigma sqrt(W + lambda) xi) / (W +
-    lambda)`` with fresh noise. With ``T = 1`` the chain's stationary law is the posterior; larger T concentrates it.
-    Structure noise is drawn per distinct row of bins, so whole-number weights equal repeated rows and the order of
-    rows is irrelevant. One iteration costs about one addition per row and column and level; memory is about three
-    bytes per row and column.
+    Notes
+    -----
+    Iteration t shrinks the model by s_t, takes gradients g there, grows the tree on ``w g + sigma sqrt(w) xi``
+    and gives the leaf of weight W and gradient sum G the step ``-eps (G + sigma sqrt(W + lambda) xi) / (W +
+    lambda)`` with fresh noise. With ``T = 1`` the chain's stationary law is the posterior; larger T
+    concentrates it. Structure noise is drawn per distinct row of bins, so whole-number weights equal repeated
+    rows and the order of rows is irrelevant. One iteration costs about one addition per row and column and
+    level; memory is about three bytes per row and column.
 
-    References ---------- .. [1] A. Ustimenko and L. Prokhorenkova, "SGLB: Stochastic Gradient Langevin Boosting",
-    ICML 2021, arXiv:2001.07248.
+    References
+    ----------
+    .. [1] A. Ustimenko and L. Prokhorenkova, "SGLB: Stochastic Gradient Langevin Boosting", ICML 2021,
+       arXiv:2001.07248.
     .. [2] A. Malinin, L. Prokhorenkova and A. Ustimenko, "Uncertainty in Gradient Boosting via Ensembles", ICLR 2021,
        arXiv:2006.10562.
 
@@ -446,15 +450,19 @@ class SGLBClassifier(ClassifierMixin, BaseSGLB):
     SGLBRegressor : The same for regression.
     sklearn.ensemble.HistGradientBoostingClassifier : Gradient boosting without uncertainty.
 
-    Notes ----- Iteration t shrinks the model by s_t, takes gradients g there, grows the tree on ``w g + sigma sqrt(w)
-    xi`` and gives the leaf of weight W and gradient sum G the step ``-eps (G + sigma sqrt(W + lambda) xi) / (W +
-    lambda)`` with fresh noise. With ``T = 1`` the chain's stationary law is the posterior; larger T concentrates it.
-    Structure noise is drawn per distinct row of bins, so whole-number weights equal repeated rows and the order of
-    rows is irrelevant. One iteration costs about one addition per row and column and level; memory is about three
-    bytes per row and column.
+    Notes
+    -----
+    Iteration t shrinks the model by s_t, takes gradients g there, grows the tree on ``w g + sigma sqrt(w) xi``
+    and gives the leaf of weight W and gradient sum G the step ``-eps (G + sigma sqrt(W + lambda) xi) / (W +
+    lambda)`` with fresh noise. With ``T = 1`` the chain's stationary law is the posterior; larger T
+    concentrates it. Structure noise is drawn per distinct row of bins, so whole-number weights equal repeated
+    rows and the order of rows is irrelevant. One iteration costs about one addition per row and column and
+    level; memory is about three bytes per row and column.
 
-    References ---------- .. [1] A. Ustimenko and L. Prokhorenkova, "SGLB: Stochastic Gradient Langevin Boosting",
-    ICML 2021, arXiv:2001.07248.
+    References
+    ----------
+    .. [1] A. Ustimenko and L. Prokhorenkova, "SGLB: Stochastic Gradient Langevin Boosting", ICML 2021,
+       arXiv:2001.07248.
     .. [2] A. Malinin, L. Prokhorenkova and A. Ustimenko, "Uncertainty in Gradient Boosting via Ensembles", ICLR 2021,
        arXiv:2006.10562.
 
