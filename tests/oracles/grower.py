@@ -103,7 +103,7 @@ class Twin:
             self.counts = self.units if counts is None else counts.astype(np.int64)
         self.scores *= shrink
         grad, hess = losses.gradients(self.loss, self.y, self.scores, self.base, self.rules.newton)
-        self.grad, self.hess = grad * np.float32(gradient_scale), hess
+        self.grad, self.hess, self.gradient_scale = grad * np.float32(gradient_scale), hess, gradient_scale
         self.quantise(self.with_noise())
         self.nodes = [Node(np.arange(len(self.y)))]
         if self.rules.groups is not None:
@@ -128,11 +128,12 @@ class Twin:
             )
             draw = draw * self.noise["inv_root_weight"]
             if self.has_metric():
-                draw = draw * np.sqrt(self.hess[k])
+                draw = draw / np.sqrt(self.hess[k])
             noisy[k] = self.grad[k] + np.float32(self.sigma) * draw
         return noisy
 
     def has_metric(self):
+        """Whether rows have a Fisher information F each: their noise then has the variance sigma^2 / F."""
         return self.loss.kind == GAUSSIAN and not self.rules.newton
 
     def quantise(self, noisy):
@@ -418,11 +419,14 @@ class Twin:
                 G = self.fine_sum(self.grad[k], node.rows, weight)
                 H = self.fine_sum(self.hess[k], node.rows, weight) if self.hess is not None else 0.0
                 D = (H if rules.newton else rules.curvature * W) + rules.l2
+                if self.loss.kind == GAUSSIAN and k == 1:
+                    D -= G / self.gradient_scale  # mean of expected and observed information
                 weights[i] = W
                 if W <= 0 or D <= 0:
                     continue
                 if self.sigma > 0:
-                    metric = H / W if self.has_metric() else 1.0
+                    resolution = 0.5 / self.scale / grid_of_rows(self.hess[k]) if self.has_metric() else 0.0
+                    metric = W / max(H, resolution) if self.has_metric() else 1.0
                     G += self.sigma * np.sqrt(D * metric) * draws[i]
                 value = -G / D
                 if rules.monotone is not None:
