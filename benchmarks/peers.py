@@ -298,26 +298,79 @@ def workload_table():
     w = {}
     for task in ("reg", "bin"):
         w[f"W1-{task}"] = {
-            "family": "gbdt", "task": task, "rows": 200_000, "features": 28, "trees": 100, "leaves": 31, "depth": None, "lr": 0.1,
-            "peers": GBDT_PEERS}
+            "family": "gbdt",
+            "task": task,
+            "rows": 200_000,
+            "features": 28,
+            "trees": 100,
+            "leaves": 31,
+            "depth": None,
+            "lr": 0.1,
+            "peers": GBDT_PEERS,
+        }
         w[f"W1-{task}-d6"] = {
-            "family": "gbdt", "task": task, "rows": 200_000, "features": 28, "trees": 100, "leaves": None, "depth": 6, "lr": 0.1,
-            "peers": GBDT_PEERS_D6}
+            "family": "gbdt",
+            "task": task,
+            "rows": 200_000,
+            "features": 28,
+            "trees": 100,
+            "leaves": None,
+            "depth": 6,
+            "lr": 0.1,
+            "peers": GBDT_PEERS_D6,
+        }
     for task in ("reg", "bin", "mc"):
         w[f"W2-{task}"] = {
-            "family": "sglb", "task": task, "rows": 200_000, "features": 40, "trees": 1000, "leaves": None, "depth": 6, "lr": 0.1,
-            "uncertainty": True, "peers": SGLB_PEERS}
+            "family": "sglb",
+            "task": task,
+            "rows": 200_000,
+            "features": 40,
+            "trees": 1000,
+            "leaves": None,
+            "depth": 6,
+            "lr": 0.1,
+            "uncertainty": True,
+            "peers": SGLB_PEERS,
+        }
     for task in ("reg", "bin"):
-        base = {"family": "ebm", "task": task, "rows": 20_000, "features": 14, "trees": None, "leaves": None, "depth": None, "lr": None,
-                    "interactions": 0, "cheap": False, "outer_bags": 14, "peers": EBM_PEERS}
+        base = {
+            "family": "ebm",
+            "task": task,
+            "rows": 20_000,
+            "features": 14,
+            "trees": None,
+            "leaves": None,
+            "depth": None,
+            "lr": None,
+            "interactions": 0,
+            "cheap": False,
+            "outer_bags": 14,
+            "peers": EBM_PEERS,
+        }
         w[f"W3-{task}"] = dict(base)
         w[f"W3-{task}-int"] = dict(base, interactions=10)
         w[f"W3-{task}-cheap"] = dict(base, cheap=True, trees=500, lr=0.04, bins=256, outer_bags=2)
-    pred = {"family": "gbdt", "task": "reg", "rows": 1_000_000, "fit_rows": 50_000, "features": 28, "lr": 0.1, "predict_only": True}
+    pred = {
+        "family": "gbdt",
+        "task": "reg",
+        "rows": 1_000_000,
+        "fit_rows": 50_000,
+        "features": 28,
+        "lr": 0.1,
+        "predict_only": True,
+    }
     w["W4-l31"] = dict(pred, trees=100, leaves=31, depth=None, peers=GBDT_PEERS)
     w["W4-d6"] = dict(pred, trees=1000, leaves=None, depth=6, peers=GBDT_PEERS_D6)
-    w["W4-ve"] = dict(pred, family="sglb", features=40, trees=1000, leaves=None, depth=6, uncertainty=True,
-                      peers=["skboost", "catboost", "hessboost"])
+    w["W4-ve"] = dict(
+        pred,
+        family="sglb",
+        features=40,
+        trees=1000,
+        leaves=None,
+        depth=6,
+        uncertainty=True,
+        peers=["skboost", "catboost", "hessboost"],
+    )
     for v in w.values():
         v.setdefault("bins", 255)
         v.setdefault("interactions", 0)
@@ -559,8 +612,18 @@ def print_table(title, peers, runs, uncertainty):
         reference = min(known, key=known.get)
     preds = {p: med(runs[p], "predict") for p in peers}
     print(f"\n### {title}\n")
-    head = ["peer", "fit s", "fit spread", "cpu s", "predict s", "peak MB", "grow MB", "test loss",
-            f"fit / {reference}", f"predict / {reference}"]
+    head = [
+        "peer",
+        "fit s",
+        "fit spread",
+        "cpu s",
+        "predict s",
+        "peak MB",
+        "grow MB",
+        "test loss",
+        f"fit / {reference}",
+        f"predict / {reference}",
+    ]
     if uncertainty:
         head.insert(5, "uncertainty s")
     print("| " + " | ".join(head) + " |")
@@ -573,9 +636,18 @@ def print_table(title, peers, runs, uncertainty):
         all_fits = [r["fit"] for r in runs[p] if "fit" in r]
         ratio = fits[p] / fits[reference] if fits.get(reference) else None
         pr = preds[p] / preds[reference] if preds.get(p) and preds.get(reference) else None
-        row = [p, fmt(fits[p]), f"{min(all_fits):.3f}-{max(all_fits):.3f}", fmt(med(runs[p], "fit_cpu")),
-               fmt(preds[p]), fmt(med(runs[p], "peak_mb"), 0), fmt(med(runs[p], "grow_mb"), 0),
-               fmt(med(runs[p], "loss"), 5), fmt(ratio, 2), fmt(pr, 2)]
+        row = [
+            p,
+            fmt(fits[p]),
+            f"{min(all_fits):.3f}-{max(all_fits):.3f}",
+            fmt(med(runs[p], "fit_cpu")),
+            fmt(preds[p]),
+            fmt(med(runs[p], "peak_mb"), 0),
+            fmt(med(runs[p], "grow_mb"), 0),
+            fmt(med(runs[p], "loss"), 5),
+            fmt(ratio, 2),
+            fmt(pr, 2),
+        ]
         if uncertainty:
             row.insert(5, fmt(med(runs[p], "uncertainty")))
         print("| " + " | ".join(row) + " |")
@@ -615,10 +687,15 @@ def main():
         names += [h for h in hit if h not in names]
     wanted = sorted({p for n in names for p in (a.peers or WORKLOADS[n]["peers"])})
     have = {m: importable(m) for m in {PEERS[p][0] for p in wanted}}
-    print(f"python {platform.python_version()}, {platform.machine()}, {os.cpu_count()} cores, {a.threads} threads, "
-          f"seed {a.seed}, {a.dtype}")
-    print("versions: " + ", ".join(f"{m} {version(m)}" for m in sorted(have) if have[m])
-          + "".join(f"; {m} not importable" for m in sorted(have) if not have[m]))
+    print(
+        f"python {platform.python_version()}, {platform.machine()}, {os.cpu_count()} cores, {a.threads} threads, "
+        f"seed {a.seed}, {a.dtype}"
+    )
+    print(
+        "versions: "
+        + ", ".join(f"{m} {version(m)}" for m in sorted(have) if have[m])
+        + "".join(f"; {m} not importable" for m in sorted(have) if not have[m])
+    )
     results = []
     for name in names:
         w = WORKLOADS[name]
@@ -651,13 +728,28 @@ def main():
                         out = run_child(dict(spec, peer=p, dir=d), a.threads, a.timeout)
                         runs[p].append(out)
                         results.append(dict(out, workload=name, rows=rows, repeat=r, peer=p, spec=spec))
-                        print(f"  [{name} {rows} #{r}] {p}: "
-                              + (out.get("error") or f"fit {out['fit']:.3f} predict {out.get('predict', float('nan')):.3f}"
-                                 f" loss {out.get('loss', float('nan')):.5f}"), file=sys.stderr, flush=True)
-            what = (f"{rows} rows to predict (fitted on {fit_rows})" if w["predict_only"]
-                    else f"{rows} rows, {test_rows} test rows")
-            print_table(f"{name}: {what}, {spec['features']} features, {spec['trees'] or 'default'} trees/rounds, "
-                        f"{a.threads} threads, median of {a.repeat}", peers, runs, spec["uncertainty"])
+                        print(
+                            f"  [{name} {rows} #{r}] {p}: "
+                            + (
+                                out.get("error")
+                                or f"fit {out['fit']:.3f} predict {out.get('predict', float('nan')):.3f}"
+                                f" loss {out.get('loss', float('nan')):.5f}"
+                            ),
+                            file=sys.stderr,
+                            flush=True,
+                        )
+            what = (
+                f"{rows} rows to predict (fitted on {fit_rows})"
+                if w["predict_only"]
+                else f"{rows} rows, {test_rows} test rows"
+            )
+            print_table(
+                f"{name}: {what}, {spec['features']} features, {spec['trees'] or 'default'} trees/rounds, "
+                f"{a.threads} threads, median of {a.repeat}",
+                peers,
+                runs,
+                spec["uncertainty"],
+            )
             if a.json:
                 with open(a.json, "w") as f:
                     json.dump(results, f, indent=1)

@@ -587,7 +587,8 @@ cdef void leaf_values(tree_t *s, step_t *p) noexcept nogil:
                 total += p.leaf_sums[(<size_t>t * p.n_leaves + i) * width + 2 * k + 1]
             H = <double>total * unit / p.leaf_scale[2 * k + 1]
             metric = W / max(H, 0.5 * unit / p.leaf_scale[2 * k + 1]) if p.metric else 1.0
-            D = leaf_denominator(&p.loss, k, G, (H if p.newton else p.curvature * W) + p.lambda_)
+            D = (H if p.newton else p.curvature * W) + p.lambda_
+            D = leaf_denominator(&p.loss, k, G / p.gradient_scale, D)
             value = 0.0
             if W > 0.0 and D > 0.0:
                 if p.sigma > 0.0:
