@@ -94,6 +94,10 @@ class SquaredError(Loss):
     kind = 0
     constant_hessian = True
 
+    def check_target(self, y, sample_weight=None):
+        # Gradients are single precision, 1e-38 to 3e38, and noise may be a few orders larger or smaller.
+        _check_spread(self.name, y, 1e30)
+
 
 class Poisson(Loss):
     """Poisson likelihood of counts or rates with a log link."""
@@ -202,6 +206,12 @@ class Gaussian(Loss):
     def value_offset(self):
         return math.log(self.scale) + 0.5 * math.log(2 * math.pi)
 
+    def check_target(self, y, sample_weight=None):
+        # Predicted variances, up to (5e8 scale)^2, are finite.
+        _check_spread(self.name, y, 1e140)
+        if (size := float(np.abs(y).max(initial=0.0))) > 1e140:
+            raise ValueError(f"loss='gaussian' requires |y| below 1e140, got {size:g}; change the unit of y.")
+
     def bind(self, y, sample_weight=None):
         centre, deviation = mean_and_deviation(y, sample_weight)
         size = float(np.abs(y).max(initial=0.0))
@@ -225,6 +235,20 @@ class Gaussian(Loss):
         raw = np.asarray(raw, dtype=np.float64)
         deviation = np.exp(np.clip(raw[..., 1], -LOG_SD_MAX, LOG_SD_MAX)) * self.scale
         return self.centre + self.scale * raw[..., 0], deviation * deviation
+
+
+def _check_spread(name, y, largest):
+    """Raise ValueError unless the targets are equal or their range lies between 1 / largest and largest."""
+    y = np.asarray(y, dtype=np.float64)
+    if y.size == 0:
+        return
+    # Halves, since the range itself may overflow.
+    spread = 0.5 * float(y.max()) - 0.5 * float(y.min())
+    if spread > 0 and not 1 / largest < spread < largest:
+        raise ValueError(
+            f"loss={name!r} requires a y whose range (maximum less minimum) is 0 or between {2 / largest:g} and "
+            f"{2 * largest:g}, got {2 * spread:g}; change the unit of y."
+        )
 
 
 def make_loss(name, n_classes=None):

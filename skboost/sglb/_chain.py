@@ -210,8 +210,8 @@ def _engine_rules(rules, units_per_weight):
     min_weight = math.ceil(rules.min_samples_leaf * units_per_weight * (1 - 1e-12))
     return {
         "policy": POLICIES[rules.grow_policy],
-        "max_depth": NO_LIMIT if rules.max_depth is None else rules.max_depth,
-        "max_leaves": NO_LIMIT if rules.max_leaf_nodes is None else rules.max_leaf_nodes,
+        "max_depth": NO_LIMIT if rules.max_depth is None else min(rules.max_depth, NO_LIMIT),
+        "max_leaves": NO_LIMIT if rules.max_leaf_nodes is None else min(rules.max_leaf_nodes, NO_LIMIT),
         "min_weight": min(min_weight, 2**32 - 1),
         "l2": rules.l2_regularization,
         "learning_rate": rules.learning_rate,
