@@ -96,7 +96,7 @@ class SquaredError(Loss):
 
     def check_target(self, y, sample_weight=None):
         # Gradients are single precision, 1e-38 to 3e38, and noise may be a few orders larger or smaller.
-        _check_spread(self.name, y, 1e30)
+        _check_spread(self.name, y, 1e32)
 
 
 class Poisson(Loss):
