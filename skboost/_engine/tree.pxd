@@ -1,9 +1,12 @@
+from skboost._engine.split cimport skb_best_t
 from skboost._engine.types cimport tree_t
 
-cdef int tree_reserve(tree_t *s) noexcept nogil
-cdef void tree_release(tree_t *s) noexcept nogil
 cdef void start_root(tree_t *s) noexcept nogil
 cdef void plan_children(tree_t *s) noexcept nogil
 cdef void decide(tree_t *s) noexcept nogil
 cdef void decide_recounted(tree_t *s) noexcept nogil
 cdef bint feature_allowed(const tree_t *s, int node, int feature) noexcept nogil
+cdef void restrict_groups(tree_t *s, int parent, int child, int feature) noexcept nogil
+cdef int best_feature(tree_t *s, const skb_best_t *best) noexcept nogil
+cdef void release_unscanned(tree_t *s) noexcept nogil
+cdef void open_node(tree_t *s, int node) noexcept nogil

@@ -1,12 +1,13 @@
-"""Serial decisions of a growing tree: node table, histogram slots, which nodes to split next.
+"""Serial decisions of a growing tree: its nodes, which histograms to build, which nodes to split next.
 
-Every function here runs on one thread while the others wait at a barrier.
+Every function here runs on one thread while the others wait at a barrier. The choice of the tests of symmetric trees
+is in levels.pyx.
 """
 
-from libc.stdint cimport int32_t, int64_t, uint8_t, uint32_t, uint64_t
-from libc.stdlib cimport calloc, free, malloc, realloc
-from libc.string cimport memcpy, memset
+from libc.stdint cimport int32_t, int64_t, uint8_t, uint64_t
+from libc.string cimport memset
 
+from skboost._engine.memory cimport give_slot, reserve_lists, reserve_nodes, reserve_private, take_slot
 from skboost._engine.split cimport (
     SKB_INVALID,
     SKB_TIE,
@@ -14,22 +15,12 @@ from skboost._engine.split cimport (
     skb_category_fill,
     skb_category_order,
     skb_category_set,
-    skb_heavy_enough,
-    skb_is_certain,
     skb_left_sums,
     skb_mass,
     skb_node_value,
     skb_score,
 )
-from skboost._engine.types cimport (
-    POLICY_LOSSGUIDE,
-    POLICY_SYMMETRIC,
-    candidates_t,
-    item_t,
-    level_t,
-    node_t,
-    tree_t,
-)
+from skboost._engine.types cimport POLICY_LOSSGUIDE, POLICY_SYMMETRIC, item_t, node_t, tree_t
 
 cdef extern from "hist.h" nogil:
     int32_t skb_lo(int64_t v)
@@ -40,149 +31,6 @@ cdef extern from "math.h" nogil:
 
 cdef enum:
     SMALL_NODE = 3000      # rows per thread below which threads share a node by features
-
-
-# ---------------------------------------------------------------- memory
-
-cdef void *grown(void *old, size_t count, size_t size, tree_t *s) noexcept nogil:
-    cdef void *new = realloc(old, count * size)
-    if new == NULL:
-        s.failed = 1
-        return old
-    return new
-
-
-cdef void reserve_nodes(tree_t *s, int count) noexcept nogil:
-    cdef int words = s.scan.n_words
-    cdef int n = s.node_capacity
-    if count <= n:
-        return
-    n = 2 * count + 64
-    s.nodes = <node_t *>grown(s.nodes, n, sizeof(node_t), s)
-    s.totals = <int64_t *>grown(s.totals, <size_t>n * words, sizeof(int64_t), s)
-    s.left_totals = <int64_t *>grown(s.left_totals, <size_t>n * words, sizeof(int64_t), s)
-    s.seg_start = <size_t *>grown(s.seg_start, <size_t>n * s.max_threads, sizeof(size_t), s)
-    s.seg_size = <size_t *>grown(s.seg_size, <size_t>n * s.max_threads, sizeof(size_t), s)
-    if s.n_groups:
-        s.node_groups = <uint8_t *>grown(s.node_groups, <size_t>n * s.n_groups, 1, s)
-    if not s.failed:
-        s.node_capacity = n
-
-
-cdef void reserve_lists(tree_t *s, int count) noexcept nogil:
-    """Room for `count` entries in every work list."""
-    cdef int n
-    if count <= s.list_capacity:
-        return
-    n = 2 * count + 64
-    s.batch = <int *>grown(s.batch, n, sizeof(int), s)
-    s.items = <item_t *>grown(s.items, n, sizeof(item_t), s)
-    s.scans = <int *>grown(s.scans, n, sizeof(int), s)
-    s.recount = <int *>grown(s.recount, n, sizeof(int), s)
-    s.current = <int *>grown(s.current, n, sizeof(int), s)
-    s.waiting = <int *>grown(s.waiting, n, sizeof(int), s)
-    s.left_rows = <size_t *>grown(s.left_rows, <size_t>n * s.max_threads, sizeof(size_t), s)
-    s.left_weight = <uint64_t *>grown(s.left_weight, <size_t>n * s.max_threads, sizeof(uint64_t), s)
-    if not s.failed:
-        s.list_capacity = n
-
-
-cdef void reserve_private(tree_t *s, int count) noexcept nogil:
-    cdef int i
-    cdef int n = count * (s.n_threads - 1)
-    if n <= s.private_capacity:
-        return
-    s.private_slots = <int64_t **>grown(s.private_slots, n, sizeof(int64_t *), s)
-    if s.failed:
-        return
-    for i in range(s.private_capacity, n):
-        s.private_slots[i] = <int64_t *>malloc(s.slot_words * sizeof(int64_t))
-        if s.private_slots[i] == NULL:
-            s.failed = 1
-            return
-        s.private_capacity = i + 1
-
-
-cdef int64_t *take_slot(tree_t *s) noexcept nogil:
-    cdef int64_t *slot
-    if s.n_free:
-        s.n_free -= 1
-        return s.free_slots[s.n_free]
-    if s.n_slots == s.slot_capacity:
-        s.slots = <int64_t **>grown(s.slots, 2 * s.slot_capacity + 16, sizeof(int64_t *), s)
-        s.free_slots = <int64_t **>grown(s.free_slots, 2 * s.slot_capacity + 16, sizeof(int64_t *), s)
-        if s.failed:
-            return NULL
-        s.slot_capacity = 2 * s.slot_capacity + 16
-    slot = <int64_t *>malloc(s.slot_words * sizeof(int64_t))
-    if slot == NULL:
-        s.failed = 1
-        return NULL
-    s.slots[s.n_slots] = slot
-    s.n_slots += 1
-    return slot
-
-
-cdef void give_slot(tree_t *s, int node) noexcept nogil:
-    if s.nodes[node].hist != NULL:
-        s.free_slots[s.n_free] = s.nodes[node].hist
-        s.n_free += 1
-        s.nodes[node].hist = NULL
-
-
-cdef int tree_reserve(tree_t *s) noexcept nogil:
-    """Allocate what does not depend on the tree; return 0, or -1 when memory ran out."""
-    reserve_nodes(s, 64)
-    reserve_lists(s, 2 * s.batch_limit)
-    s.count_scratch = NULL
-    if not s.scan.direct:
-        s.count_scratch = <uint32_t *>malloc(s.max_threads * s.n_features * s.stride * sizeof(uint32_t))
-        s.failed |= s.count_scratch == NULL
-    if s.policy == POLICY_SYMMETRIC:
-        s.level_scores = <candidates_t *>malloc(s.n_features * sizeof(candidates_t))
-        s.orders = <uint8_t *>malloc(<size_t>s.n_features * 256)
-        s.n_order = <int *>calloc(s.n_features, sizeof(int))
-        s.has_missing = <uint8_t *>calloc(s.n_features, 1)
-        s.levels = <level_t *>malloc((s.max_depth + 1) * sizeof(level_t))
-        s.best = <skb_best_t *>malloc(s.n_features * sizeof(skb_best_t))
-        s.failed |= (s.level_scores == NULL or s.orders == NULL or s.n_order == NULL or s.has_missing == NULL
-                     or s.levels == NULL)
-    else:
-        s.best = <skb_best_t *>malloc(<size_t>2 * s.batch_limit * s.n_features * sizeof(skb_best_t))
-    s.failed |= s.best == NULL
-    return -1 if s.failed else 0
-
-
-cdef void tree_release(tree_t *s) noexcept nogil:
-    cdef int i
-    for i in range(s.n_slots):
-        free(s.slots[i])
-    for i in range(s.private_capacity):
-        free(s.private_slots[i])
-    free(s.slots)
-    free(s.free_slots)
-    free(s.private_slots)
-    free(s.nodes)
-    free(s.totals)
-    free(s.left_totals)
-    free(s.seg_start)
-    free(s.seg_size)
-    free(s.node_groups)
-    free(s.batch)
-    free(s.items)
-    free(s.scans)
-    free(s.recount)
-    free(s.current)
-    free(s.waiting)
-    free(s.left_rows)
-    free(s.left_weight)
-    free(s.count_scratch)
-    free(s.level_scores)
-    free(s.orders)
-    free(s.n_order)
-    free(s.has_missing)
-    free(s.levels)
-    free(s.best)
 
 
 # ---------------------------------------------------------------- nodes
@@ -476,10 +324,6 @@ cdef void decide(tree_t *s) noexcept nogil:
     s.n_batch = s.n_recount = 0
     if s.failed:
         return
-    if s.policy == POLICY_SYMMETRIC:
-        release_unscanned(s)
-        decide_level(s, s.scan.direct)
-        return
     reserve_lists(s, s.n_waiting + s.n_scans + 1)
     if s.failed:
         return
@@ -493,10 +337,6 @@ cdef void decide(tree_t *s) noexcept nogil:
 cdef void decide_recounted(tree_t *s) noexcept nogil:
     """After the weight histograms of the unproven nodes."""
     cdef int i
-    if s.policy == POLICY_SYMMETRIC:
-        s.n_recount = 0
-        decide_level(s, True)
-        return
     for i in range(s.n_recount):
         settle_node(s, s.recount[i], s.scans[s.recount[i]], True)
     s.n_recount = 0
@@ -565,128 +405,3 @@ cdef void keep_best(tree_t *s, int budget) noexcept nogil:
         s.n_current -= 1
         for i in range(worst, s.n_current):
             s.current[i] = s.current[i + 1]
-
-
-# ---------------------------------------------------------------- symmetric levels
-
-cdef void describe_level(tree_t *s, level_t *level, int feature) noexcept nogil:
-    cdef skb_best_t *best = &s.best[feature]
-    level.feature = feature
-    level.categorical = s.is_categorical[feature]
-    level.missing_right = best.missing_right
-    level.bin = best.bin if level.categorical else best.bin + 1
-    memset(level.left_set, 0, 32)
-    if level.categorical:
-        skb_category_set(s.orders + <size_t>feature * 256, s.n_bins[feature], best.bin, level.left_set)
-
-
-cdef bint level_splits(tree_t *s, const level_t *level, int node) noexcept nogil:
-    """Apply the level's test to one node; False when a child would be too light or break a monotone constraint."""
-    cdef node_t *p = &s.nodes[node]
-    cdef int words = s.scan.n_words
-    cdef const int64_t *hist = p.hist + <size_t>level.feature * s.stride * words
-    cdef const int64_t *total = s.totals + <size_t>node * words
-    cdef int64_t *left = s.left_totals + <size_t>node * words
-    cdef int64_t right, mass
-    cdef double vl, vr
-    skb_left_sums(hist, s.n_bins[level.feature], words, level.bin, level.missing_right,
-                  level.left_set if level.categorical else NULL, left)
-    mass = skb_mass(&s.scan, left)
-    if not skb_heavy_enough(&s.scan, mass, skb_mass(&s.scan, total) - mass, NULL):
-        return False
-    if s.scan.bounded and s.monotone[level.feature]:
-        right = total[0] - left[0]
-        vl = skb_node_value(&s.scan, left, p.bounds[0], p.bounds[1])
-        vr = skb_node_value(&s.scan, &right, p.bounds[0], p.bounds[1])
-        if (vl > vr) if s.monotone[level.feature] > 0 else (vl < vr):
-            return False
-    p.feature = level.feature
-    p.bin = level.bin
-    p.missing_right = level.missing_right
-    p.categorical = level.categorical
-    p.level = s.n_levels
-    memcpy(p.left_set, level.left_set, 32)
-    return True
-
-
-cdef void fill_level(tree_t *s, level_t *level) noexcept nogil:
-    """Where no row of the level decides (missing bin or category without rows), follow the heavier side."""
-    cdef int64_t left = 0
-    cdef int64_t total = 0
-    cdef int words = s.scan.n_words
-    cdef int i, node
-    for i in range(s.n_batch):
-        node = s.batch[i]
-        left += skb_mass(&s.scan, s.left_totals + <size_t>node * words)
-        total += skb_mass(&s.scan, s.totals + <size_t>node * words)
-    if not level.categorical:
-        if not s.has_missing[level.feature]:
-            level.missing_right = 2 * left < total
-        return
-    if 2 * left >= total:
-        for i in range(256):
-            node = 0
-            for words in range(s.n_order[level.feature]):
-                node |= s.orders[<size_t>level.feature * 256 + words] == i
-            if not node:
-                level.left_set[i >> 3] |= <uint8_t>(1 << (i & 7))
-
-
-cdef bint level_proven(tree_t *s, const level_t *level) noexcept nogil:
-    """True when the children of the level's test are heavy enough wherever level_splits would split."""
-    cdef int words = s.scan.n_words
-    cdef int i, node
-    cdef int64_t mass
-    cdef int64_t *left
-    cdef const int64_t *total
-    cdef const int64_t *hist
-    for i in range(s.n_scans):
-        node = s.scans[i]
-        hist = s.nodes[node].hist + <size_t>level.feature * s.stride * words
-        left = s.left_totals + <size_t>node * words
-        total = s.totals + <size_t>node * words
-        skb_left_sums(hist, s.n_bins[level.feature], words, level.bin, level.missing_right,
-                      level.left_set if level.categorical else NULL, left)
-        mass = skb_mass(&s.scan, left)
-        if skb_heavy_enough(&s.scan, mass, skb_mass(&s.scan, total) - mass, NULL) and not (
-                skb_is_certain(&s.scan, left[0], total[0] - left[0])):
-            return False
-    return True
-
-
-cdef void decide_level(tree_t *s, bint counted) noexcept nogil:
-    """Choose the test of the next level and the nodes it splits; ask for weight histograms where it is not proven."""
-    cdef level_t *level = &s.levels[s.n_levels]
-    cdef double before = 0.0
-    cdef int feature, i
-    cdef int *swap
-    s.n_current = 0
-    if s.n_scans == 0:
-        return
-    feature = best_feature(s, s.best)
-    for i in range(s.n_scans):
-        before += s.nodes[s.scans[i]].score
-    if feature < 0 or s.best[feature].score <= SKB_TIE * fabs(before + s.best[feature].score):
-        return
-    describe_level(s, level, feature)
-    if not counted and not level_proven(s, level):
-        s.n_recount = 1
-        return
-    swap = s.current
-    s.current = s.scans
-    s.scans = swap
-    s.n_current = s.n_scans
-    s.n_scans = 0
-    level.gain = s.best[feature].score
-    for i in range(s.n_current):
-        if s.n_leaves < s.max_leaves and level_splits(s, level, s.current[i]) and not s.failed:
-            open_node(s, s.current[i])
-    if s.n_batch == 0:
-        return
-    fill_level(s, level)
-    for i in range(s.n_batch):
-        s.nodes[s.batch[i]].missing_right = level.missing_right
-        memcpy(s.nodes[s.batch[i]].left_set, level.left_set, 32)
-    if s.n_groups:
-        restrict_groups(s, 0, 0, feature)
-    s.n_levels += 1

@@ -1,7 +1,16 @@
 # Structs shared by the modules that grow a tree.
 from libc.stdint cimport int8_t, int32_t, int64_t, uint8_t, uint32_t, uint64_t
 
+from skboost._engine.losses cimport loss_t
 from skboost._engine.split cimport candidates_t, skb_best_t, skb_scan_t
+
+cdef extern from "barrier.h" nogil:
+    const int SKB_SPIN_MAX
+    ctypedef struct skb_barrier_t:
+        int n_threads
+    void skb_barrier_init(skb_barrier_t *b, int n_threads) noexcept
+    int skb_barrier_arrive(skb_barrier_t *b, int *spin) noexcept
+    void skb_barrier_release(skb_barrier_t *b) noexcept
 
 cdef enum:
     POLICY_SYMMETRIC = 0   # one test per level
@@ -125,3 +134,51 @@ ctypedef struct tree_t:
     int private_capacity
     uint32_t *count_scratch        # (thread, n_features * stride)
     int failed             # out of memory
+
+# What a step knows of the rows: loss, weights, noise, and the sums of all threads.
+ctypedef struct step_t:
+    loss_t loss
+    int n_outputs
+    bint newton            # a hessian per row and output
+    bint metric            # a Fisher metric per row and output (in hess): noise of variance 1 / F
+    const double *y
+    const double *base
+    double *score          # (n_outputs, n_rows)
+    float *grad            # (n_outputs, n_rows) noise-free
+    float *noisy           # (n_outputs, n_rows), grad itself without noise
+    float *noisy_rows      # memory of noisy, or NULL
+    float *hess            # (n_outputs, n_rows) or NULL
+    const double *weight   # (n_rows) or NULL
+    double weight_scale    # weight * weight_scale are grid units
+    bint integer_weights
+    const uint32_t *units  # structure weights in grid units, or NULL
+    const uint32_t *hash0
+    const uint32_t *hash1
+    const float *inv_root_weight
+    double shrink
+    double gradient_scale
+    double sigma
+    double learning_rate
+    double lambda_
+    double curvature       # of gradient leaves: D = curvature * W + lambda
+    double count_ratio     # largest quotient of a row's structure weight and its leaf-minimum weight
+    uint64_t root_weight   # sum of the leaf-minimum weights, when the histogram does not hold it
+    int granted            # threads that OpenMP gave
+    uint64_t seed
+    uint64_t iteration
+    # per thread and output, reduced by the last thread
+    float *peak            # (thread, 3 * n_outputs): noisy, clean, hess
+    int64_t *sums          # (thread, 2 * n_outputs): noisy, hess
+    int64_t *root_sums     # (thread, n_words)
+    float *coarse          # (2 * n_outputs)
+    float *inv_unit        # (2 * n_outputs)
+    float *leaf_scale      # (2 * n_outputs)
+    double *g_unit
+    double *h_unit
+    # leaves
+    int n_leaves
+    int *leaves
+    int64_t *leaf_sums     # (thread, leaf, 2 * n_outputs + 1)
+    double *leaf_value     # (leaf, n_outputs)
+    double *leaf_weight
+    skb_barrier_t barrier

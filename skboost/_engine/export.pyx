@@ -1,0 +1,127 @@
+"""A grown tree as NumPy arrays."""
+
+from libc.stdint cimport int32_t, int64_t, uint8_t
+
+import numpy as np
+
+from skboost._engine.types cimport POLICY_SYMMETRIC, level_t, node_t, step_t, tree_t
+
+
+cdef dict export_tree(const tree_t *s, const step_t *p):
+    """Return the finished tree as the arrays that a forest collects."""
+    cdef int k = p.n_outputs
+    value = np.empty((p.n_leaves, k))
+    weight = np.empty(p.n_leaves)
+    cdef double[:, ::1] value_view = value
+    cdef double[::1] weight_view = weight
+    cdef int i, j
+    for i in range(p.n_leaves):
+        weight_view[i] = p.leaf_weight[i]
+        for j in range(k):
+            value_view[i, j] = p.leaf_value[i * k + j]
+    tree = export_levels(s) if s.policy == POLICY_SYMMETRIC else export_nodes(s)
+    tree["leaf_value"] = value
+    tree["leaf_weight"] = weight
+    return tree
+
+
+cdef int[::1] numbering(const tree_t *s):
+    """Number of every node among the leaves (as ~number) or among the inner nodes."""
+    cdef int[::1] number = np.zeros(s.n_nodes, dtype=np.intc)
+    cdef int inner = 0
+    cdef int leaf = 0
+    cdef int i
+    for i in range(s.n_nodes):
+        if s.nodes[i].dead:
+            continue
+        if s.nodes[i].left < 0:
+            number[i] = ~leaf
+            leaf += 1
+        else:
+            number[i] = inner
+            inner += 1
+    return number
+
+
+cdef dict export_nodes(const tree_t *s):
+    cdef int[::1] number = numbering(s)
+    cdef int m = s.n_leaves - 1
+    cdef int i, b
+    cdef int at = 0
+    cdef int n_sets = 0
+    cdef node_t *q
+    tree = empty_tests(m)
+    left, right = np.empty(m, dtype=np.int32), np.empty(m, dtype=np.int32)
+    cdef int32_t[::1] left_view = left
+    cdef int32_t[::1] right_view = right
+    cdef int32_t[::1] feature = tree["feature"]
+    cdef uint8_t[::1] threshold = tree["threshold"]
+    cdef uint8_t[::1] missing_right = tree["missing_right"]
+    cdef int32_t[::1] cat_set = tree["cat_set"]
+    cdef double[::1] gain = tree["gain"]
+    cdef uint8_t[:, ::1] sets = tree["cat_sets"]
+    for i in range(s.n_nodes):
+        q = &s.nodes[i]
+        if q.left < 0:
+            continue
+        feature[at], gain[at] = q.feature, q.gain
+        threshold[at] = 0 if q.categorical else <uint8_t>q.bin
+        missing_right[at] = 0 if q.categorical else q.missing_right != 0
+        cat_set[at] = n_sets if q.categorical else -1
+        if q.categorical:
+            for b in range(32):
+                sets[n_sets, b] = q.left_set[b]
+            n_sets += 1
+        left_view[at], right_view[at] = number[q.left], number[q.right]
+        at += 1
+    tree["cat_sets"] = tree["cat_sets"][:n_sets]
+    tree["left"], tree["right"] = left, right
+    return tree
+
+
+cdef dict export_levels(const tree_t *s):
+    cdef int[::1] number = numbering(s)
+    cdef int depth = s.n_levels
+    cdef int i, b, node
+    cdef int n_sets = 0
+    cdef int64_t code
+    cdef level_t *q
+    tree = empty_tests(depth)
+    table = np.empty(1 << depth, dtype=np.int32)
+    cdef int32_t[::1] table_view = table
+    cdef int32_t[::1] feature = tree["feature"]
+    cdef uint8_t[::1] threshold = tree["threshold"]
+    cdef uint8_t[::1] missing_right = tree["missing_right"]
+    cdef int32_t[::1] cat_set = tree["cat_set"]
+    cdef double[::1] gain = tree["gain"]
+    cdef uint8_t[:, ::1] sets = tree["cat_sets"]
+    for i in range(depth):
+        q = &s.levels[i]
+        feature[i], gain[i] = q.feature, q.gain
+        threshold[i] = 0 if q.categorical else <uint8_t>q.bin
+        missing_right[i] = 0 if q.categorical else q.missing_right != 0
+        cat_set[i] = n_sets if q.categorical else -1
+        if q.categorical:
+            for b in range(32):
+                sets[n_sets, b] = q.left_set[b]
+            n_sets += 1
+    for code in range(1 << depth):
+        node = 0
+        for i in range(depth):
+            if s.nodes[node].level == i:
+                node = s.nodes[node].right if (code >> i) & 1 else s.nodes[node].left
+        table_view[code] = ~number[node]
+    tree["cat_sets"] = tree["cat_sets"][:n_sets]
+    tree["table"] = table
+    return tree
+
+
+cdef dict empty_tests(int m):
+    return {
+        "feature": np.empty(m, dtype=np.int32),
+        "threshold": np.empty(m, dtype=np.uint8),
+        "missing_right": np.empty(m, dtype=np.uint8),
+        "cat_set": np.empty(m, dtype=np.int32),
+        "gain": np.empty(m),
+        "cat_sets": np.empty((m, 32), dtype=np.uint8),
+    }
