@@ -132,6 +132,37 @@ def test_any_rules_on_small_tables(seed, n, n_bins, policy, loss, newton, weight
     fuzz(np.random.default_rng(seed), n, n_bins, policy, loss, newton, weights)
 
 
+@every_policy
+@pytest.mark.parametrize("constraint", ["monotone", "groups", "both"])
+@pytest.mark.parametrize("newton", [False, True])
+def test_constraints(policy, constraint, newton, seed):
+    """Constraints that bind: the target disagrees with them."""
+    rng = np.random.default_rng([seed, policy])
+    for _ in range(8):
+        rules = {}
+        if constraint != "groups":
+            rules["monotone"] = rng.integers(-1, 2, 4).astype(np.int8)
+        if constraint != "monotone":
+            rules["groups"] = (rng.random((3, 4)) < 0.6).astype(np.uint8)
+        problem = make_problem(
+            int(rng.integers(2**31)), "binary", 120, (12, 7, 30, 5), policy=policy, newton=newton, max_depth=4,
+            max_leaves=2**30 if policy == SYMMETRIC else 9, min_weight=int(rng.integers(1, 6)), noise=True, **rules,
+        )  # fmt: skip
+        compare_with_twin(problem, [{"sigma": 0.3}] * 2)
+
+
+def test_a_level_with_more_splits_than_leaves_left(seed):
+    """Depthwise: the smallest gains give way; of equal ones the last node."""
+    codes = np.array([[a, b] for a in (1, 2, 3, 4) for b in (1, 2)] * 5, dtype=np.uint8)
+    problem = make_problem(seed, n=40, n_bins=(5, 3), max_depth=3, max_leaves=6, l2=0.0)
+    problem.codes, problem.base = codes, np.zeros(1)
+    problem.y = 8.0 * codes[:, 0] + codes[:, 1]
+    tree, expected = problem.trainer().grow(0, 0), problem.twin().grow(0, 0)
+    assert_same_tree(tree, expected)
+    assert tree["feature"].tolist() == [0, 0, 0, 1, 1]
+    assert tree["left"].tolist() == [1, 3, ~0, ~2, ~4]
+
+
 @pytest.mark.parametrize("n_outputs", [1, 2, 3, 4, 5, 7])
 @pytest.mark.parametrize("newton", [False, True])
 @every_policy
@@ -427,12 +458,12 @@ def test_a_tree_without_noise_after_one_with_noise(policy):
 def test_drawn_rows_are_those_of_one_tree(weights):
     problem = make_problem(6, n=150, weights=weights, max_depth=3, min_weight=4)
     trainer = problem.trainer()
-    kept = np.arange(150) % 2
-    units = (problem.weights["units"] * kept).astype(np.uint32)
-    counts = None if weights == "integer" else (problem.weights["counts"] * kept).astype(np.uint32)
-    trainer.grow(0, 0, units=units, counts=counts)
-    trainer.scores[...] = 0
-    assert_identical([trainer.grow(1, 0)], [problem.trainer().grow(1, 0)])
+    for kept in (np.arange(150) % 2, np.arange(150) < 3):
+        units = (problem.weights["units"] * kept).astype(np.uint32)
+        counts = None if weights == "integer" else (problem.weights["counts"] * kept).astype(np.uint32)
+        trainer.grow(0, 0, units=units, counts=counts)
+        trainer.scores[...] = 0
+        assert_identical([trainer.grow(1, 0)], [problem.trainer().grow(1, 0)])
 
 
 @every_policy
