@@ -5,7 +5,7 @@ import math
 import numpy as np
 import pytest
 from numpy.testing import assert_allclose, assert_array_equal
-from oracles.chain import LeafLaw, autocorrelation, replay
+from oracles.chain import LeafLaw, autocorrelation, leaf_normal, noise_key, replay, row_normal
 from oracles.grower import DEPTHWISE, LOSSGUIDE, STREAM_LEAF, STREAM_STRUCT, SYMMETRIC, leaf_of_rows
 from oracles.problems import make_noise, make_problem, weight_arrays
 from scipy import stats
@@ -121,6 +121,18 @@ def test_one_half_of_a_hash_alone_moves_the_draw(kind):
 def test_structure_and_leaf_draws_are_independent():
     hashes = HASHES["equal halves"](N)
     assert_uncorrelated(row_draws(*hashes), leaf_draws(N))
+
+
+@pytest.mark.parametrize("key", [{}, {"seed": 2**64 - 1}, {"iteration": 70_000, "output": 3}, {"stream": 9}], ids=str)
+def test_draws_are_those_of_box_muller(key):
+    """The kernels' own logarithm and cosine against double precision; also, the draws never change between versions."""
+    hash0, hash1 = (np.r_[h, np.zeros(3), np.full(3, 2**32 - 1)].astype(np.uint32) for h in random_hashes(3000))
+    number = noise_key(**{"seed": 0, "stream": STREAM_STRUCT, "iteration": 0, "output": 0} | key)
+    expected = [row_normal(int(a), int(b), number) for a, b in zip(hash0, hash1, strict=True)]
+    assert_allclose(row_draws(hash0, hash1, **key), expected, rtol=1e-6, atol=2e-6)
+    number = noise_key(**{"seed": 0, "stream": STREAM_LEAF, "iteration": 0, "output": 0} | key)
+    expected = [leaf_normal(leaf, number) for leaf in range(1000)]
+    assert_allclose(leaf_draws(1000, **key), expected, rtol=1e-13, atol=1e-14)
 
 
 @pytest.mark.parametrize("n", [1, 2, 7, 15, 16, 17, 33, 100])

@@ -63,3 +63,41 @@ def autocorrelation(series):
     """Correlation of a series with itself one step later."""
     centred = series - series.mean()
     return float(np.sum(centred[1:] * centred[:-1]) / np.sum(centred**2))
+
+
+# ---------------------------------------------------------------- draws, in Python integers and double precision
+
+
+def mix32(x):
+    for shift, factor in ((16, 0x21F0AAAD), (15, 0xD35A2D97)):
+        x = (x ^ (x >> shift)) * factor % 2**32
+    return x ^ (x >> 15)
+
+
+def mix64(x):
+    for shift, factor in ((30, 0xBF58476D1CE4E5B9), (27, 0x94D049BB133111EB)):
+        x = (x ^ (x >> shift)) * factor % 2**64
+    return x ^ (x >> 31)
+
+
+def noise_key(seed, stream, iteration, output):
+    golden = 0x9E3779B97F4A7C15
+    key = mix64((seed + golden * (stream + 1)) % 2**64)
+    key = mix64(key ^ (iteration * 0xD1342543DE82EF95 + 0x2545F4914F6CDD1D) % 2**64)
+    return mix64((key + output * golden) % 2**64)
+
+
+def box_muller(u, v):
+    return np.sqrt(-2 * np.log(u)) * np.sin(2 * np.pi * (abs(v - 0.5) - 0.25))
+
+
+def row_normal(hash0, hash1, key):
+    """Draw of a row from 24 bits of either mixed half of its hash; the uniform is rounded to single precision."""
+    a, b = mix32((hash0 + key) % 2**32), mix32(hash1 ^ (key >> 32))
+    return box_muller(float(np.float32((a >> 8) + 0.5)) / 2**24, (b >> 8) / 2**24)
+
+
+def leaf_normal(leaf, key):
+    """Draw of a leaf from two uniforms of 53 bits."""
+    bits = [mix64(key ^ mix64((2 * leaf + i + 0x632BE59BD9B4E019) % 2**64)) for i in range(2)]
+    return box_muller(*(((b >> 11) + 0.5) / 2**53 for b in bits))
