@@ -44,7 +44,8 @@ cdef class Trainer:
         monotone (int8 array or None), groups (uint8 array (n_groups, n_features) or None).
     weights : dict or None
         weight (float64), units (uint32, weight on the integer grid), scale (grid units per weight), integer (bool),
-        counts (uint32, what min_weight bounds, or None when that is units).
+        counts (uint32, what min_weight bounds, or None when that is units), copies (bool, absent: False): counts are
+        copies of rows, of fractional weight; sums are then linear in them.
     noise : dict or None
         hash0, hash1 (uint32), inv_root_weight (float32): structure noise keyed by row content.
     n_threads : int
@@ -178,6 +179,10 @@ cdef class Trainer:
         if not s.scan.direct:
             # Half as much again for units that a row draw rounds.
             self.p.count_ratio = 1.5 * np.max(np.asarray(units) / np.maximum(np.asarray(counts), 1e-100))
+        if weights.get("copies", False):
+            if not self.has_counts or np.min(counts) < 1:
+                raise ValueError("copies are the counts, at least 1")
+            self.p.copies = self.p.tree_copies = s.count_weight
         self.keep += [weight, units, counts]
         return 0
 
@@ -290,13 +295,14 @@ cdef class Trainer:
             p.units = &units[0]
             s.count_weight = p.units if counts is None else &counts[0]
             p.root_weight = int(np.sum(units if counts is None else counts, dtype=np.uint64))
+            p.tree_copies = NULL if p.copies == NULL else s.count_weight
         try:
             self.run()
             if s.failed:
                 raise MemoryError("histograms of this tree do not fit into memory")
             return export_tree(s, p)
         finally:
-            p.units, s.count_weight, p.root_weight = own_units, own_counts, own_weight
+            p.units, s.count_weight, p.root_weight, p.tree_copies = own_units, own_counts, own_weight, p.copies
             self.release_leaves()
             self.reset_tree()
 

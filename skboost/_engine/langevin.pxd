@@ -7,7 +7,8 @@ cdef extern from "rng.h" nogil:
     double skb_uniform(uint64_t key, uint64_t counter) noexcept
 
 cdef extern from "rows.h" nogil:
-    int64_t skb_weight_sum(const uint32_t *idx, size_t m, const double *weight, double scale) noexcept
+    int64_t skb_weight_sum(const uint32_t *idx, size_t m, const double *weight, double scale,
+                           const uint32_t *copies) noexcept
     uint64_t skb_count_sum(const uint32_t *idx, size_t m, const uint32_t *weight) noexcept
     void skb_add_value(const uint32_t *idx, size_t m, double value, double *score) noexcept
     void skb_identity(uint32_t *idx, size_t r0, size_t r1) noexcept
@@ -18,8 +19,8 @@ cdef void scale_floats(float *a, float factor, int n) noexcept nogil
 cdef void scale_doubles(double *a, double factor, int n) noexcept nogil
 cdef float max_abs(const float *a, int n) noexcept nogil
 cdef int64_t sum_abs(const float *a, const uint32_t *weight, float scale, int n) noexcept nogil
-cdef void quantise(const float *a, const uint32_t *weight, bint integer, float scale, int n,
-                   int32_t *out) noexcept nogil
+cdef void quantise(const float *a, const uint32_t *weight, const uint32_t *copies, bint integer, float scale,
+                   int n, int32_t *out) noexcept nogil
 cdef void pack_words(const int32_t *hi, const int32_t *lo, int words, int n, int64_t *out) noexcept nogil
 cdef int64_t leaf_sum(const uint32_t *idx, size_t m, const float *value, float scale, const double *weight,
-                      double weight_scale) noexcept nogil
+                      double weight_scale, const uint32_t *copies) noexcept nogil

@@ -23,13 +23,14 @@ cdef extern from *:
     static float skb_d_max_abs(const float *a, int n) { return SKB_DISPATCH(skb_max_abs)(a, n); }
     static int64_t skb_d_sum_abs(const float *a, const uint32_t *w, float scale, int n)
     { return SKB_DISPATCH(skb_sum_abs)(a, w, scale, n); }
-    static void skb_d_quantise(const float *a, const uint32_t *w, int integer, float scale, int n, int32_t *out)
-    { SKB_DISPATCH(skb_quantise)(a, w, integer, scale, n, out); }
+    static void skb_d_quantise(const float *a, const uint32_t *w, const uint32_t *copies, int integer, float scale,
+                               int n, int32_t *out)
+    { SKB_DISPATCH(skb_quantise)(a, w, copies, integer, scale, n, out); }
     static void skb_d_pack_words(const int32_t *hi, const int32_t *lo, int words, int n, int64_t *out)
     { SKB_DISPATCH(skb_pack_words)(hi, lo, words, n, out); }
     static int64_t skb_d_leaf_sum(const uint32_t *idx, size_t m, const float *v, float scale, const double *w,
-                                  double w_scale)
-    { return SKB_DISPATCH(skb_leaf_sum)(idx, m, v, scale, w, w_scale); }
+                                  double w_scale, const uint32_t *copies)
+    { return SKB_DISPATCH(skb_leaf_sum)(idx, m, v, scale, w, w_scale, copies); }
     """
     void skb_isa_init() nogil
     int skb_isa() nogil
@@ -40,10 +41,11 @@ cdef extern from *:
     void skb_d_scale_doubles(double *a, double f, int n) nogil
     float skb_d_max_abs(const float *a, int n) nogil
     int64_t skb_d_sum_abs(const float *a, const uint32_t *w, float scale, int n) nogil
-    void skb_d_quantise(const float *a, const uint32_t *w, int integer, float scale, int n, int32_t *out) nogil
+    void skb_d_quantise(const float *a, const uint32_t *w, const uint32_t *copies, int integer, float scale, int n,
+                        int32_t *out) nogil
     void skb_d_pack_words(const int32_t *hi, const int32_t *lo, int words, int n, int64_t *out) nogil
     int64_t skb_d_leaf_sum(const uint32_t *idx, size_t m, const float *v, float scale, const double *w,
-                           double w_scale) nogil
+                           double w_scale, const uint32_t *copies) nogil
 
 skb_isa_init()
 
@@ -74,9 +76,9 @@ cdef int64_t sum_abs(const float *a, const uint32_t *weight, float scale, int n)
     return skb_d_sum_abs(a, weight, scale, n)
 
 
-cdef void quantise(const float *a, const uint32_t *weight, bint integer, float scale, int n,
-                   int32_t *out) noexcept nogil:
-    skb_d_quantise(a, weight, integer, scale, n, out)
+cdef void quantise(const float *a, const uint32_t *weight, const uint32_t *copies, bint integer, float scale,
+                   int n, int32_t *out) noexcept nogil:
+    skb_d_quantise(a, weight, copies, integer, scale, n, out)
 
 
 cdef void pack_words(const int32_t *hi, const int32_t *lo, int words, int n, int64_t *out) noexcept nogil:
@@ -84,8 +86,8 @@ cdef void pack_words(const int32_t *hi, const int32_t *lo, int words, int n, int
 
 
 cdef int64_t leaf_sum(const uint32_t *idx, size_t m, const float *value, float scale, const double *weight,
-                      double weight_scale) noexcept nogil:
-    return skb_d_leaf_sum(idx, m, value, scale, weight, weight_scale)
+                      double weight_scale, const uint32_t *copies) noexcept nogil:
+    return skb_d_leaf_sum(idx, m, value, scale, weight, weight_scale, copies)
 
 
 def row_normals(const uint32_t[::1] h0, const uint32_t[::1] h1, uint64_t seed, int stream, int iteration, int output,

@@ -141,6 +141,7 @@ cdef void pack_pass(tree_t *s, step_t *p, int t) noexcept nogil:
     cdef int words = s.scan.n_words
     cdef int64_t *root = p.root_sums + t * words
     cdef const uint32_t *w
+    cdef const uint32_t *c
     cdef int32_t hi[BLOCK_ROWS]
     cdef int32_t lo[BLOCK_ROWS]
     cdef int word, k, m
@@ -150,16 +151,17 @@ cdef void pack_pass(tree_t *s, step_t *p, int t) noexcept nogil:
     while b < s.row_begin[t + 1]:
         m = <int>min(<size_t>BLOCK_ROWS, s.row_begin[t + 1] - b)
         w = NULL if p.units == NULL else p.units + b
+        c = NULL if p.tree_copies == NULL else p.tree_copies + b
         for word in range(words):
             k = word if p.newton or word == 0 else 2 * word - 1
-            quantise(p.noisy + k * n + b, w, p.integer_weights, p.inv_unit[2 * k], m, hi)
+            quantise(p.noisy + k * n + b, w, c, p.integer_weights, p.inv_unit[2 * k], m, hi)
             if p.newton:
-                quantise(p.hess + k * n + b, w, p.integer_weights, p.inv_unit[2 * k + 1], m, lo)
+                quantise(p.hess + k * n + b, w, c, p.integer_weights, p.inv_unit[2 * k + 1], m, lo)
             elif word == 0:
                 for i in range(<size_t>m):
                     lo[i] = 1 if w == NULL else <int32_t>w[i]
             elif k + 1 < p.n_outputs:
-                quantise(p.noisy + (k + 1) * n + b, w, p.integer_weights, p.inv_unit[2 * k + 2], m, lo)
+                quantise(p.noisy + (k + 1) * n + b, w, c, p.integer_weights, p.inv_unit[2 * k + 2], m, lo)
             else:
                 memset(lo, 0, m * sizeof(int32_t))
             pack_words(hi, lo, words, m, s.packed + b * words + word)
@@ -199,15 +201,16 @@ cdef void leaf_pass(tree_t *s, step_t *p, int t) noexcept nogil:
         m = s.seg_size[segment]
         sums = p.leaf_sums + (<size_t>t * p.n_leaves + i) * width
         for k in range(p.n_outputs):
-            sums[2 * k] = leaf_sum(idx, m, p.grad + k * s.n_rows, p.leaf_scale[2 * k], p.weight, p.weight_scale)
+            sums[2 * k] = leaf_sum(idx, m, p.grad + k * s.n_rows, p.leaf_scale[2 * k], p.weight, p.weight_scale,
+                                   p.copies)
             sums[2 * k + 1] = 0
             if p.hess != NULL:
                 sums[2 * k + 1] = leaf_sum(idx, m, p.hess + k * s.n_rows, p.leaf_scale[2 * k + 1], p.weight,
-                                           p.weight_scale)
+                                           p.weight_scale, p.copies)
         if p.weight == NULL:
             sums[width - 1] = m
         else:
-            sums[width - 1] = skb_weight_sum(idx, m, p.weight, p.weight_scale * 1073741824.0)
+            sums[width - 1] = skb_weight_sum(idx, m, p.weight, p.weight_scale * 1073741824.0, p.copies)
 
 
 cdef void leaf_values(tree_t *s, step_t *p) noexcept nogil:

@@ -149,6 +149,8 @@ ctypedef struct step_t:
     float *noisy_rows      # memory of noisy, or NULL
     float *hess            # (n_outputs, n_rows) or NULL
     const double *weight   # (n_rows) or NULL
+    const uint32_t *copies  # (n_rows) copies of fractional weight that a row is, or NULL
+    const uint32_t *tree_copies    # those of them that the structure sees
     double weight_scale    # weight * weight_scale are grid units
     bint integer_weights
     const uint32_t *units  # structure weights in grid units, or NULL

@@ -107,13 +107,15 @@ def weights_for_trainer(rows):
     if rows.weight is None:
         return None, 1.0
     scale, integer = _grid(rows.weight)
-    units = _units(rows.weight, scale)
-    counts, count_scale = None, scale
-    if rows.leaf_weight is not None:
-        count_scale, _ = _grid(rows.leaf_weight)
-        counts = _units(rows.leaf_weight, count_scale)
-    packed = {"weight": rows.weight, "units": units, "scale": scale, "integer": integer, "counts": counts}
-    return packed, count_scale
+    packed = {"weight": rows.weight, "scale": scale, "integer": integer, "counts": None}
+    if rows.leaf_weight is None:
+        return {**packed, "units": _units(rows.weight, scale)}, scale
+    count_scale, whole = _grid(rows.leaf_weight)
+    counts = _units(rows.leaf_weight, count_scale)
+    if whole and not integer:
+        # Class weights make copies of a fractional weight: rounding the weight of one copy keeps sums linear in copies.
+        return {**packed, "units": _units(rows.weight / counts, scale) * counts, "counts": counts, "copies": True}, 1.0
+    return {**packed, "units": _units(rows.weight, scale), "counts": counts}, count_scale
 
 
 def _grid(weight):

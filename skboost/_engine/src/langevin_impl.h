@@ -106,9 +106,11 @@ static SKB_TARGET int64_t SKB_FN(skb_sum_abs)(const float *restrict a, const uin
     return s;
 }
 
-/* q = rint(a * scale), times the weight: after rounding for integer weights, before it for fractional ones. */
-static SKB_TARGET void SKB_FN(skb_quantise)(const float *restrict a, const uint32_t *restrict weight, int integer,
-                                            float scale, int n, int32_t *restrict out)
+/* q = rint(a * scale), times the weight: after rounding for integer weights, before it for fractional ones; with copies, rows
+ * of several copies of a fractional weight, before it for one copy and after it for their number. */
+static SKB_TARGET void SKB_FN(skb_quantise)(const float *restrict a, const uint32_t *restrict weight,
+                                            const uint32_t *restrict copies, int integer, float scale, int n,
+                                            int32_t *restrict out)
 {
     if (!weight) {
         for (int i = 0; i < n; i++)
@@ -116,6 +118,11 @@ static SKB_TARGET void SKB_FN(skb_quantise)(const float *restrict a, const uint3
     } else if (integer) {
         for (int i = 0; i < n; i++)
             out[i] = (int32_t)rintf(a[i] * scale) * (int32_t)weight[i];
+    } else if (copies) {
+        for (int i = 0; i < n; i++) {
+            double c = copies[i], one = c > 0.0 ? (double)weight[i] / c : 0.0;
+            out[i] = (int32_t)(rint((double)a[i] * (double)scale * one) * c);
+        }
     } else {
         for (int i = 0; i < n; i++)
             out[i] = (int32_t)rint((double)a[i] * (double)scale * (double)(int32_t)weight[i]);
@@ -134,16 +141,22 @@ static SKB_TARGET void SKB_FN(skb_pack_words)(const int32_t *restrict hi, const 
     }
 }
 
-/* Sum over the rows of a leaf of rint(value * scale) * weight; |value * scale| <= 2^30. weight is in grid units (whole numbers
- * when weights are). */
+static inline SKB_TARGET double SKB_FN(skb_one)(const double *weight, const uint32_t *copies, size_t row)
+{
+    return copies ? weight[row] / copies[row] : weight[row];
+}
+
+/* Sum over the rows of a leaf of rint(rint(value * scale) * weight); |value * scale| <= 2^30. weight * weight_scale is a whole
+ * number when weights are. With copies (NULL: one) the rounded quantity is that of one copy: the sum is linear in copies. */
 static SKB_TARGET int64_t SKB_FN(skb_leaf_sum)(const uint32_t *idx, size_t m, const float *value, float scale,
-                                               const double *weight, double weight_scale)
+                                               const double *weight, double weight_scale, const uint32_t *copies)
 {
     int64_t s = 0;
     size_t i = 0;
     if (weight) {
         for (; i < m; i++)
-            s += (int64_t)rint(rintf(value[idx[i]] * scale) * (weight[idx[i]] * weight_scale));
+            s += (int64_t)rint(rintf(value[idx[i]] * scale) * (SKB_FN(skb_one)(weight, copies, idx[i]) * weight_scale)) *
+                 (copies ? copies[idx[i]] : 1);
         return s;
     }
 #ifdef SKB_AVX512

@@ -6,11 +6,15 @@
 #include <stddef.h>
 #include <stdint.h>
 
-static int64_t skb_weight_sum(const uint32_t *idx, size_t m, const double *weight, double scale)
+static int64_t skb_weight_sum(const uint32_t *idx, size_t m, const double *weight, double scale,
+                              const uint32_t *copies)
 {
     int64_t s = 0;
     for (size_t i = 0; i < m; i++)
-        s += (int64_t)rint(weight[idx[i]] * scale);
+        if (copies)
+            s += (int64_t)rint(weight[idx[i]] / copies[idx[i]] * scale) * copies[idx[i]];
+        else
+            s += (int64_t)rint(weight[idx[i]] * scale);
     return s;
 }
 
