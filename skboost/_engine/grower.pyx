@@ -10,13 +10,11 @@ import numpy as np
 
 from skboost._engine.export cimport export_tree
 from skboost._engine.growth cimport worker
+from skboost._engine.histogram cimport PREFETCHED
 from skboost._engine.losses cimport loss_from_object, loss_needs_metric
 from skboost._engine.memory cimport tree_release, tree_reserve
 from skboost._engine.omp cimport skb_num_threads, skb_thread_num
 from skboost._engine.types cimport BLOCK_ROWS, POLICY_SYMMETRIC, skb_barrier_init, step_t, tree_t
-
-cdef extern from "hist.h" nogil:
-    const int SKB_PREFETCH_ROWS
 
 cdef enum:
     MAX_THREADS = 256
@@ -253,7 +251,7 @@ cdef class Trainer:
             self.keep.append(rows)
         packed = np.empty(n * s.scan.n_words, dtype=np.int64)
         s.packed = &packed[0]
-        index = np.zeros(n + SKB_PREFETCH_ROWS, dtype=np.uint32)
+        index = np.zeros(n + PREFETCHED, dtype=np.uint32)
         s.index = &index[0]
         self.keep += [packed, index]
         index = np.empty(n, dtype=np.uint32)

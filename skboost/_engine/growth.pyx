@@ -9,6 +9,14 @@ levels.pyx).
 from libc.stdint cimport int32_t, int64_t, uint8_t, uint32_t, uint64_t
 from libc.string cimport memset
 
+from skboost._engine.histogram cimport (
+    add_words,
+    hist_columns,
+    hist_listed,
+    hist_rows,
+    hist_weights,
+    subtract_words,
+)
 from skboost._engine.langevin cimport skb_count_sum
 from skboost._engine.levels cimport decide_level
 from skboost._engine.partition cimport numeric_codes, partition_rows, set_codes
@@ -25,6 +33,7 @@ from skboost._engine.rows cimport (
 )
 from skboost._engine.split cimport (
     SKB_INVALID,
+    add_gains,
     best_candidate,
     candidates_t,
     first_within_tie,
@@ -45,20 +54,6 @@ from skboost._engine.types cimport (
     step_t,
     tree_t,
 )
-
-cdef extern from "hist.h" nogil:
-    void skb_hist_columns(const uint8_t *codes_col, size_t n_rows, size_t r0, size_t r1, const int64_t *packed,
-                          int words, const int32_t *features, int n_features, size_t stride, int64_t *hist) noexcept
-    void skb_hist_rows(const uint8_t *codes_row, size_t row_stride, const uint32_t *idx, size_t m,
-                       const int64_t *packed, int words, int f0, int f1, size_t stride, int64_t *hist) noexcept
-    void skb_hist_listed(const uint8_t *codes_row, size_t row_stride, const uint32_t *idx, size_t m,
-                         const int64_t *packed, int words, const int32_t *features, int n_features, size_t stride,
-                         int64_t *hist) noexcept
-    void skb_hist_weights(const uint8_t *codes_row, size_t row_stride, const uint32_t *idx, size_t m,
-                          const uint32_t *weight, const int32_t *features, int n_features, size_t stride,
-                          uint32_t *hist) noexcept
-    void skb_hist_add(int64_t *into, const int64_t *part, size_t n) noexcept
-    void skb_hist_subtract(int64_t *into, const int64_t *part, size_t n) noexcept
 
 
 cdef void prepare_root(tree_t *s, step_t *p) noexcept nogil:
@@ -89,6 +84,7 @@ cdef void partition_batch(tree_t *s, int t) noexcept nogil:
     cdef int i, node
     cdef size_t left, start, size, before, after
     cdef uint8_t left_codes[256]
+    cdef bint contiguous
     cdef node_t *p
     cdef size_t T = s.n_threads
     for i in range(s.n_batch):
@@ -98,12 +94,13 @@ cdef void partition_batch(tree_t *s, int t) noexcept nogil:
         size = s.seg_size[node * T + t]
         before = <size_t>p.feature * s.n_rows
         after = <size_t>(s.n_features - 1 - p.feature) * s.n_rows
+        contiguous = node == 0 and s.n_levels <= 1     # a later level meets the root's rows in another order
         if p.categorical:
             set_codes(p.left_set, left_codes)
         else:
             numeric_codes(p.bin, p.missing_right != 0, left_codes)
-        left = partition_rows(s.codes_col + before, before, after, s.index + start, size, left_codes,
-                              s.buffer + s.row_begin[t])
+        left = partition_rows(s.codes_col + before, before, after, contiguous, s.index + start, size,
+                              left_codes, s.buffer + s.row_begin[t])
         s.seg_start[p.left * T + t] = start
         s.seg_size[p.left * T + t] = left
         s.seg_start[p.right * T + t] = start + left
@@ -134,14 +131,14 @@ cdef void build_rows(tree_t *s, int t) noexcept nogil:
                    <size_t>s.n_bins[s.features[j]] * words * sizeof(int64_t))
         node = <size_t>item.node * s.n_threads + t
         if item.node == 0 and not all_features(s):
-            skb_hist_columns(s.codes_col, s.n_rows, s.row_begin[t], s.row_begin[t + 1], s.packed, words, s.features,
-                             s.n_listed, s.stride, hist)
+            hist_columns(s.codes_col, s.n_rows, s.row_begin[t], s.row_begin[t + 1], s.packed, words, s.features,
+                         s.n_listed, s.stride, hist)
         elif all_features(s):
-            skb_hist_rows(s.codes_row, s.row_stride, s.index + s.seg_start[node], s.seg_size[node], s.packed, words, 0,
-                          s.n_features, s.stride, hist)
+            hist_rows(s.codes_row, s.row_stride, s.index + s.seg_start[node], s.seg_size[node], s.packed, words, 0,
+                      s.n_features, s.stride, hist)
         else:
-            skb_hist_listed(s.codes_row, s.row_stride, s.index + s.seg_start[node], s.seg_size[node], s.packed, words,
-                            s.features, s.n_listed, s.stride, hist)
+            hist_listed(s.codes_row, s.row_stride, s.index + s.seg_start[node], s.seg_size[node], s.packed, words,
+                        s.features, s.n_listed, s.stride, hist)
 
 
 cdef void finish_item(tree_t *s, int position, int t, int j0, int j1) noexcept nogil:
@@ -158,19 +155,19 @@ cdef void finish_item(tree_t *s, int position, int t, int j0, int j1) noexcept n
         for u in range(s.n_threads):
             segment = <size_t>item.node * s.n_threads + u
             if all_features(s):
-                skb_hist_rows(s.codes_row, s.row_stride, s.index + s.seg_start[segment], s.seg_size[segment], s.packed,
-                              words, j0, j1, s.stride, hist)
+                hist_rows(s.codes_row, s.row_stride, s.index + s.seg_start[segment], s.seg_size[segment], s.packed,
+                          words, j0, j1, s.stride, hist)
             else:
-                skb_hist_listed(s.codes_row, s.row_stride, s.index + s.seg_start[segment], s.seg_size[segment],
-                                s.packed, words, s.features + j0, j1 - j0, s.stride, hist)
+                hist_listed(s.codes_row, s.row_stride, s.index + s.seg_start[segment], s.seg_size[segment],
+                            s.packed, words, s.features + j0, j1 - j0, s.stride, hist)
     for j in range(j0, j1):
         at = <size_t>s.features[j] * s.stride * words
         size = <size_t>s.n_bins[s.features[j]] * words
         if item.by_rows:
             for u in range(s.n_threads - 1):
-                skb_hist_add(hist + at, s.private_slots[position * (s.n_threads - 1) + u] + at, size)
+                add_words(hist + at, s.private_slots[position * (s.n_threads - 1) + u] + at, size)
         if item.sibling >= 0:
-            skb_hist_subtract(s.nodes[item.sibling].hist + at, hist + at, size)
+            subtract_words(s.nodes[item.sibling].hist + at, hist + at, size)
 
 
 cdef void scan_one(tree_t *s, int position, int feature, const uint32_t *counts) noexcept nogil:
@@ -200,15 +197,6 @@ cdef void scan_one(tree_t *s, int position, int feature, const uint32_t *counts)
         scan_numeric(&s.scan, hist, counts, n_bins, total, missing, s.monotone[feature] if s.scan.bounded else 0,
                      p.bounds, &found)
     best[0] = best_candidate(&s.scan, hist, counts, n_bins, total, s.is_categorical[feature], &found)
-
-
-cdef inline void add_gains(double *sums, const double *scores, int n, double before,
-                           const uint8_t *certain) noexcept nogil:
-    cdef double gain
-    cdef int b
-    for b in range(n):
-        gain = scores[b] - before if scores[b] > SKB_INVALID else 0.0
-        sums[b] += gain if certain == NULL or certain[b] or gain > 0.0 else 0.0
 
 
 cdef void scan_level(tree_t *s, int feature, uint32_t *counts) noexcept nogil:
@@ -287,8 +275,8 @@ cdef void count_feature(tree_t *s, int node, int feature, uint32_t *counts) noex
     memset(counts, 0, s.n_bins[feature] * sizeof(uint32_t))
     for u in range(s.n_threads):
         segment = <size_t>node * s.n_threads + u
-        skb_hist_weights(s.codes_row, s.row_stride, s.index + s.seg_start[segment], s.seg_size[segment], s.count_weight,
-                         &listed, 1, 0, counts)
+        hist_weights(s.codes_row, s.row_stride, s.index + s.seg_start[segment], s.seg_size[segment], s.count_weight,
+                     &listed, 1, 0, counts)
 
 
 cdef void recount(tree_t *s, int t) noexcept nogil:
@@ -307,8 +295,8 @@ cdef void recount(tree_t *s, int t) noexcept nogil:
             memset(counts + <size_t>s.features[j] * s.stride, 0, s.n_bins[s.features[j]] * sizeof(uint32_t))
         for u in range(s.n_threads):
             segment = <size_t>s.scans[s.recount[i]] * s.n_threads + u
-            skb_hist_weights(s.codes_row, s.row_stride, s.index + s.seg_start[segment], s.seg_size[segment],
-                             s.count_weight, s.features + j0, j1 - j0, s.stride, counts)
+            hist_weights(s.codes_row, s.row_stride, s.index + s.seg_start[segment], s.seg_size[segment],
+                         s.count_weight, s.features + j0, j1 - j0, s.stride, counts)
         for j in range(j0, j1):
             scan_one(s, s.recount[i], s.features[j], counts + <size_t>s.features[j] * s.stride)
 

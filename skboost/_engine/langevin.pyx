@@ -28,6 +28,8 @@ cdef extern from *:
     { SKB_DISPATCH(skb_quantise)(a, w, copies, integer, scale, n, out); }
     static void skb_d_pack_words(const int32_t *hi, const int32_t *lo, int words, int n, int64_t *out)
     { SKB_DISPATCH(skb_pack_words)(hi, lo, words, n, out); }
+    static int64_t skb_d_sum_words(const int64_t *a, int words, int n)
+    { return SKB_DISPATCH(skb_sum_words)(a, words, n); }
     static int64_t skb_d_leaf_sum(const uint32_t *idx, size_t m, const float *v, float scale, const double *w,
                                   double w_scale, const uint32_t *copies)
     { return SKB_DISPATCH(skb_leaf_sum)(idx, m, v, scale, w, w_scale, copies); }
@@ -44,6 +46,7 @@ cdef extern from *:
     void skb_d_quantise(const float *a, const uint32_t *w, const uint32_t *copies, int integer, float scale, int n,
                         int32_t *out) nogil
     void skb_d_pack_words(const int32_t *hi, const int32_t *lo, int words, int n, int64_t *out) nogil
+    int64_t skb_d_sum_words(const int64_t *a, int words, int n) nogil
     int64_t skb_d_leaf_sum(const uint32_t *idx, size_t m, const float *v, float scale, const double *w,
                            double w_scale, const uint32_t *copies) nogil
 
@@ -83,6 +86,10 @@ cdef void quantise(const float *a, const uint32_t *weight, const uint32_t *copie
 
 cdef void pack_words(const int32_t *hi, const int32_t *lo, int words, int n, int64_t *out) noexcept nogil:
     skb_d_pack_words(hi, lo, words, n, out)
+
+
+cdef int64_t sum_words(const int64_t *a, int words, int n) noexcept nogil:
+    return skb_d_sum_words(a, words, n)
 
 
 cdef int64_t leaf_sum(const uint32_t *idx, size_t m, const float *value, float scale, const double *weight,

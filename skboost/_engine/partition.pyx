@@ -16,20 +16,20 @@ cdef extern from *:
     #endif
     #define SKB_IMPL "partition_impl.h"
     #include "isa_expand.h"
-    static size_t skb_d_partition(const uint8_t *col, size_t before, size_t after, uint32_t *idx, size_t m,
-                                  const uint8_t *left_codes, uint32_t *buffer)
-    { return SKB_DISPATCH(skb_partition)(col, before, after, idx, m, left_codes, buffer); }
+    static size_t skb_d_partition(const uint8_t *col, size_t before, size_t after, int contiguous, uint32_t *idx,
+                                  size_t m, const uint8_t *left_codes, uint32_t *buffer)
+    { return SKB_DISPATCH(skb_partition)(col, before, after, contiguous, idx, m, left_codes, buffer); }
     """
     void skb_isa_init() nogil
-    size_t skb_d_partition(const uint8_t *col, size_t before, size_t after, uint32_t *idx, size_t m,
+    size_t skb_d_partition(const uint8_t *col, size_t before, size_t after, int contiguous, uint32_t *idx, size_t m,
                            const uint8_t *left_codes, uint32_t *buffer) nogil
 
 skb_isa_init()
 
 
-cdef size_t partition_rows(const uint8_t *col, size_t before, size_t after, uint32_t *idx, size_t m,
+cdef size_t partition_rows(const uint8_t *col, size_t before, size_t after, bint contiguous, uint32_t *idx, size_t m,
                            const uint8_t *left_codes, uint32_t *buffer) noexcept nogil:
-    return skb_d_partition(col, before, after, idx, m, left_codes, buffer)
+    return skb_d_partition(col, before, after, contiguous, idx, m, left_codes, buffer)
 
 
 cdef void numeric_codes(int bin, bint missing_right, uint8_t *left_codes) noexcept nogil:
@@ -55,5 +55,6 @@ def partition(const uint8_t[:, ::1] codes_col, Py_ssize_t feature, uint32_t[::1]
         return 0
     if np.max(rows) >= n_rows or n_rows > 2**31 - 1:
         raise ValueError("rows lead out of the column")
-    return skb_d_partition(&codes_col[feature, 0], feature * n_rows, (n_features - 1 - feature) * n_rows, &rows[0],
-                           rows.shape[0], &left_codes[0], &buffer[0])
+    contiguous = bool(np.all(np.diff(rows) == 1))
+    return skb_d_partition(&codes_col[feature, 0], feature * n_rows, (n_features - 1 - feature) * n_rows, contiguous,
+                           &rows[0], rows.shape[0], &left_codes[0], &buffer[0])

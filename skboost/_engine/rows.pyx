@@ -23,6 +23,7 @@ from skboost._engine.langevin cimport (
     skb_normal,
     skb_weight_sum,
     sum_abs,
+    sum_words,
 )
 from skboost._engine.losses cimport leaf_denominator, loss_gradients
 from skboost._engine.types cimport BLOCK_ROWS, step_t, tree_t
@@ -165,8 +166,7 @@ cdef void pack_pass(tree_t *s, step_t *p, int t) noexcept nogil:
             else:
                 memset(lo, 0, m * sizeof(int32_t))
             pack_words(hi, lo, words, m, s.packed + b * words + word)
-            for i in range(<size_t>m):
-                root[word] += s.packed[(b + i) * words + word]
+            root[word] += sum_words(s.packed + b * words + word, words, m)
         b += m
 
 

@@ -53,3 +53,4 @@ cdef void prove_numeric(const skb_scan_t *c, const int64_t *hist, const int64_t 
 cdef skb_best_t best_candidate(const skb_scan_t *c, const int64_t *hist, const uint32_t *counts, int n_bins,
                                const int64_t *total, bint categorical, const candidates_t *found) noexcept nogil
 cdef skb_best_t first_within_tie(const candidates_t *found) noexcept nogil
+cdef void add_gains(double *sums, const double *scores, int n, double before, const uint8_t *certain) noexcept nogil

@@ -12,11 +12,14 @@ cdef extern from *:
                                 double *out)
     { SKB_DISPATCH(skb_scan_side)(c, v, n, add, total, out); }
     static double skb_d_max(const double *a, int n) { return SKB_DISPATCH(skb_max)(a, n); }
+    static void skb_d_add_gains(double *sums, const double *scores, int n, double before, const uint8_t *certain)
+    { SKB_DISPATCH(skb_add_gains)(sums, scores, n, before, certain); }
     """
     void skb_isa_init() nogil
     void skb_d_scan_side(const skb_scan_t *c, const int64_t *v, int n, const int64_t *add, const int64_t *total,
                          double *out) nogil
     double skb_d_max(const double *a, int n) nogil
+    void skb_d_add_gains(double *sums, const double *scores, int n, double before, const uint8_t *certain) nogil
 
 skb_isa_init()
 
@@ -141,3 +144,7 @@ cdef skb_best_t best_candidate(const skb_scan_t *c, const int64_t *hist, const u
             left += hist[<size_t>b * c.n_words]
         best.certain = skb_is_certain(c, left, total[0] - left)
     return best
+
+
+cdef void add_gains(double *sums, const double *scores, int n, double before, const uint8_t *certain) noexcept nogil:
+    skb_d_add_gains(sums, scores, n, before, certain)

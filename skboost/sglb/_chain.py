@@ -19,7 +19,7 @@ GRID_WEIGHT = 2**29
 NO_LIMIT = 2**30
 
 # The noise variance of squared error comes from a fit of at most this many rows and trees, read every few trees.
-NOISE_ROWS = 50_000
+NOISE_ROWS = 20_000
 NOISE_TREES = 100
 NOISE_STEP = 10
 NOISE_HOLDOUT = 0.2

@@ -1,69 +1,19 @@
 """Histogram, leaf-sum and partition kernels against integer arithmetic, in all shapes that they special-case."""
 
-import ctypes
-import shutil
-import subprocess
-import sysconfig
-from pathlib import Path
-
 import numpy as np
 import pytest
 from numpy.testing import assert_array_equal
 from oracles.histogram import grid_of_sums, histogram, quantised
 from oracles.problems import make_codes, make_problem
 
-import skboost
+from skboost._engine import histogram as kernels
 from skboost._engine import partition
 
-HEADERS = Path(skboost.__file__).parent / "_engine" / "src"
-COMPILER = (sysconfig.get_config_var("CC") or "cc").split()
 GUARD = -987654321987654321
-PREFETCHED = 16
-SHIM = """
-#include "hist.h"
-#include "rows.h"
-void columns(const uint8_t *col, size_t n, size_t r0, size_t r1, const int64_t *p, int words, const int32_t *f, int nf,
-             size_t stride, int64_t *h) { skb_hist_columns(col, n, r0, r1, p, words, f, nf, stride, h); }
-void rows(const uint8_t *row, size_t rs, const uint32_t *idx, size_t m, const int64_t *p, int words, int f0, int f1,
-          size_t stride, int64_t *h) { skb_hist_rows(row, rs, idx, m, p, words, f0, f1, stride, h); }
-void listed(const uint8_t *row, size_t rs, const uint32_t *idx, size_t m, const int64_t *p, int words,
-            const int32_t *f, int nf, size_t stride, int64_t *h)
-{ skb_hist_listed(row, rs, idx, m, p, words, f, nf, stride, h); }
-void weights(const uint8_t *row, size_t rs, const uint32_t *idx, size_t m, const uint32_t *w, const int32_t *f, int nf,
-             size_t stride, uint32_t *h) { skb_hist_weights(row, rs, idx, m, w, f, nf, stride, h); }
-void add(int64_t *a, const int64_t *b, size_t n) { skb_hist_add(a, b, n); }
-void subtract(int64_t *a, const int64_t *b, size_t n) { skb_hist_subtract(a, b, n); }
-int64_t pack(int32_t hi, int32_t lo) { return skb_pack(hi, lo); }
-int32_t high(int64_t v) { return skb_hi(v); }
-int32_t low(int64_t v) { return skb_lo(v); }
-"""
-
-
-@pytest.fixture(scope="module")
-def kernels(tmp_path_factory):
-    """The header kernels, compiled by themselves."""
-    if not HEADERS.is_dir() or shutil.which(COMPILER[0]) is None:
-        pytest.skip("needs the sources and a C compiler")
-    folder = tmp_path_factory.mktemp("kernels")
-    (folder / "shim.c").write_text(SHIM)
-    flags = ["-O3", "-std=gnu11", "-fPIC", "-shared", "-w", f"-I{HEADERS}", "-o", "shim.so"]
-    subprocess.run([*COMPILER, *flags, "shim.c", "-lm"], cwd=folder, check=True)
-    library = ctypes.CDLL(str(folder / "shim.so"))
-    library.pack.restype, library.pack.argtypes = ctypes.c_int64, [ctypes.c_int32, ctypes.c_int32]
-    library.high.argtypes = library.low.argtypes = [ctypes.c_int64]
-    return library
-
-
-def pointer(array):
-    return array.ctypes.data_as(ctypes.c_void_p)
-
-
-def size(number):
-    return ctypes.c_size_t(int(number))
 
 
 class Rows:
-    """Random codes with packed sums in all layouts, an index with its padding, and a guarded histogram."""
+    """Random codes with packed sums in all layouts, an index, and a guarded histogram."""
 
     def __init__(self, n_features, words, stride, n=150, seed=0):
         rng = np.random.default_rng([seed, n_features, words, stride])
@@ -78,7 +28,6 @@ class Rows:
         self.low = rng.integers(-(2**22), 2**22, (n, words))
         self.packed = np.ascontiguousarray((self.high << 32) + self.low)
         self.chosen = np.flatnonzero(rng.random(n) < 0.6).astype(np.uint32)
-        self.index = np.concatenate([self.chosen, np.zeros(PREFETCHED, dtype=np.uint32)])
         self.hist = np.full((n_features, stride, words), GUARD)
 
     def clear(self, features):
@@ -108,30 +57,24 @@ SHAPES = [
 
 
 @pytest.mark.parametrize(("n_features", "words", "stride"), SHAPES)
-def test_row_kernel(kernels, n_features, words, stride):
+def test_row_kernel(n_features, words, stride):
     rows = Rows(n_features, words, stride)
     rows.clear(range(n_features))
-    kernels.rows(
-        pointer(rows.row), size(rows.row_stride), pointer(rows.index), size(len(rows.chosen)), pointer(rows.packed),
-        words, 0, n_features, size(stride), pointer(rows.hist),
-    )  # fmt: skip
+    kernels.build(rows.row, rows.chosen, rows.packed, np.arange(0, n_features, dtype=np.int32), rows.hist, False)
     rows.check(rows.chosen, range(n_features))
 
 
 @pytest.mark.parametrize(("first", "last"), [(0, 0), (0, 1), (3, 9), (5, 70), (64, 100), (99, 100), (1, 100)])
 @pytest.mark.parametrize("words", [1, 2, 3])
-def test_row_kernel_on_a_range_of_features(kernels, first, last, words):
+def test_row_kernel_on_a_range_of_features(first, last, words):
     rows = Rows(100, words, 264, n=70)
     rows.clear(range(first, last))
-    kernels.rows(
-        pointer(rows.row), size(rows.row_stride), pointer(rows.index), size(len(rows.chosen)), pointer(rows.packed),
-        words, first, last, size(264), pointer(rows.hist),
-    )  # fmt: skip
+    kernels.build(rows.row, rows.chosen, rows.packed, np.arange(first, last, dtype=np.int32), rows.hist, False)
     rows.check(rows.chosen, range(first, last))
 
 
 @pytest.mark.parametrize("n_features", [65, 100])
-def test_row_kernel_tiles_over_many_rows(kernels, n_features):
+def test_row_kernel_tiles_over_many_rows(n_features):
     """More rows than a chunk of the tiled loop holds."""
     rng = np.random.default_rng(0)
     n, bins = 4500, 5
@@ -139,11 +82,10 @@ def test_row_kernel_tiles_over_many_rows(kernels, n_features):
     row = np.zeros((n, 104), dtype=np.uint8)
     row[:, :n_features] = codes
     packed = rng.integers(-(2**40), 2**40, n)
-    index = np.concatenate([np.arange(n), np.zeros(PREFETCHED)]).astype(np.uint32)
-    hist = np.zeros((n_features, 264), dtype=np.int64)
-    kernels.rows(
-        pointer(row), size(104), pointer(index), size(n), pointer(packed), 1, 0, n_features, size(264), pointer(hist)
-    )
+    hist = np.zeros((n_features, 264, 1), dtype=np.int64)
+    everything = np.arange(n, dtype=np.uint32), packed[:, None], np.arange(n_features, dtype=np.int32)
+    kernels.build(row, *everything, hist, False)
+    hist = hist[:, :, 0]
     for code in range(bins):
         assert_array_equal(hist[:, code], ((codes == code) * packed[:, None]).sum(axis=0))
     assert not hist[:, bins:].any()
@@ -151,71 +93,58 @@ def test_row_kernel_tiles_over_many_rows(kernels, n_features):
 
 @pytest.mark.parametrize(("n_features", "words", "stride"), SHAPES[::3])
 @pytest.mark.parametrize("every", [1, 3])
-def test_kernels_on_listed_features(kernels, n_features, words, stride, every):
+def test_kernels_on_listed_features(n_features, words, stride, every):
     features = np.arange(n_features - 1, -1, -every, dtype=np.int32)[::-1].copy()
     rows = Rows(n_features, words, stride)
     rows.clear(features)
-    kernels.listed(
-        pointer(rows.row), size(rows.row_stride), pointer(rows.index), size(len(rows.chosen)), pointer(rows.packed),
-        words, pointer(features), len(features), size(stride), pointer(rows.hist),
-    )  # fmt: skip
+    kernels.build(rows.row, rows.chosen, rows.packed, features, rows.hist)
     rows.check(rows.chosen, features)
     first, last = 11, 140
     rows.hist[...] = GUARD
     rows.clear(features)
-    kernels.columns(
-        pointer(rows.col), size(rows.n), size(first), size(last), pointer(rows.packed), words, pointer(features),
-        len(features), size(stride), pointer(rows.hist),
-    )  # fmt: skip
+    kernels.build_columns(rows.col, first, last, rows.packed, features, rows.hist)
     rows.check(np.arange(first, last), features)
 
 
 @pytest.mark.parametrize("weighted", [True, False])
-def test_weight_kernel(kernels, weighted):
+def test_weight_kernel(weighted):
     rows = Rows(9, 1, 40)
     weight = np.random.default_rng(1).integers(0, 2**20, rows.n).astype(np.uint32)
     features = np.array([0, 4, 8], dtype=np.int32)
     hist = np.zeros((9, 40), dtype=np.uint32)
-    kernels.weights(
-        pointer(rows.row), size(rows.row_stride), pointer(rows.index), size(len(rows.chosen)),
-        pointer(weight) if weighted else None, pointer(features), 3, size(40), pointer(hist),
-    )  # fmt: skip
+    kernels.build_weights(rows.row, rows.chosen, weight if weighted else None, features, hist)
     values = weight if weighted else np.ones(rows.n, dtype=np.int64)
     for f in range(9):
         expected = histogram(rows.codes[rows.chosen, f], values[rows.chosen], 40) if f in features else 0
         assert_array_equal(hist[f], expected)
 
 
-def test_sibling_by_subtraction(kernels):
+def test_sibling_by_subtraction():
     rows = Rows(6, 2, 40)
     left = rows.codes[:, 0] < 17
     parts = []
     for chosen in (np.arange(rows.n), np.flatnonzero(left), np.flatnonzero(~left)):
         hist = np.zeros((6, 40, 2), dtype=np.int64)
-        index = np.concatenate([chosen, np.zeros(PREFETCHED)]).astype(np.uint32)
-        kernels.rows(
-            pointer(rows.row), size(rows.row_stride), pointer(index), size(len(chosen)), pointer(rows.packed), 2, 0, 6,
-            size(40), pointer(hist),
-        )  # fmt: skip
+        kernels.build(rows.row, chosen.astype(np.uint32), rows.packed, np.arange(6, dtype=np.int32), hist, False)
         parts.append(hist)
     parent, small, large = parts
     merged = small.copy()
-    kernels.add(pointer(merged), pointer(large), size(merged.size))
+    kernels.merge(merged.ravel(), large.ravel())
     assert_array_equal(merged, parent)
-    kernels.subtract(pointer(parent), pointer(small), size(parent.size))
+    kernels.merge(parent.ravel(), small.ravel(), subtract=True)
     assert_array_equal(parent, large)
 
 
 EDGES = [0, 1, -1, 2**30, -(2**30), 2**31 - 1, -(2**31), 12345, -54321]
 
 
-def test_both_halves_of_a_word_come_back(kernels):
+def test_both_halves_of_a_word_come_back():
     for high in EDGES:
         for low in EDGES:
             word = kernels.pack(high, low)
             if -(2**63) <= (high << 32) + low < 2**63:
                 assert word == (high << 32) + low
-                assert (kernels.high(word), kernels.low(word)) == (high, low)
+                assert kernels.unpack(word) == (high, low)
 
 
 # ---------------------------------------------------------------- the same sums seen through a tree

@@ -267,16 +267,4 @@ static void skb_hist_weights(const uint8_t *codes_row, size_t row_stride, const 
     }
 }
 
-static inline void skb_hist_add(int64_t *restrict into, const int64_t *restrict part, size_t n)
-{
-    for (size_t i = 0; i < n; i++)
-        into[i] += part[i];
-}
-
-static inline void skb_hist_subtract(int64_t *restrict from, const int64_t *restrict part, size_t n)
-{
-    for (size_t i = 0; i < n; i++)
-        from[i] -= part[i];
-}
-
 #endif

@@ -174,3 +174,16 @@ static SKB_TARGET int64_t SKB_FN(skb_leaf_sum)(const uint32_t *idx, size_t m, co
         s += (int32_t)rintf(value[idx[i]] * scale);
     return s;
 }
+
+static SKB_TARGET int64_t SKB_FN(skb_sum_words)(const int64_t *a, int words, int n)
+{
+    int64_t s = 0;
+    if (words == 1) {
+        for (int i = 0; i < n; i++)
+            s += a[i];
+        return s;
+    }
+    for (int i = 0; i < n; i++)
+        s += a[(size_t)i * words];
+    return s;
+}

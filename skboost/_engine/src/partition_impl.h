@@ -1,7 +1,8 @@
 /* Stable partition of row indices: left rows stay in place, right rows go through `buffer` and follow them.
  *
  * A numeric test on codes sends left iff (uint8)(code - d) <= (uint8)(t - d); d = 0 sends missing left, d = 1 right.
- * `before` and `after` are the readable bytes around the column; the vector form loads four bytes per code.
+ * `before` and `after` are the readable bytes around the column; the vector form loads four bytes per code. `contiguous` says
+ * that the rows are idx[0], idx[0] + 1, ...
  */
 
 static SKB_TARGET size_t SKB_FN(skb_partition_tail)(const uint8_t *col, uint32_t *idx, size_t from, size_t m,
@@ -21,8 +22,9 @@ static SKB_TARGET size_t SKB_FN(skb_partition_tail)(const uint8_t *col, uint32_t
 
 #ifdef SKB_AVX512
 /* A store of 16 entries at nl or nr never passes entry i + 16, because nl, nr <= i: what it spills was read already. */
-static SKB_TARGET size_t SKB_FN(skb_partition)(const uint8_t *col, size_t before, size_t after, uint32_t *idx,
-                                               size_t m, const uint8_t *left_codes, uint32_t *buffer)
+static SKB_TARGET size_t SKB_FN(skb_partition)(const uint8_t *col, size_t before, size_t after, int contiguous,
+                                               uint32_t *idx, size_t m, const uint8_t *left_codes,
+                                               uint32_t *buffer)
 {
     size_t nl = 0, nr = 0, i = 0;
     int high = before >= 3;
@@ -37,10 +39,16 @@ static SKB_TARGET size_t SKB_FN(skb_partition)(const uint8_t *col, size_t before
         const uint8_t *base = high ? col - 3 : col;
         __m512i low_byte = _mm512_set1_epi32(255), low_bits = _mm512_set1_epi32(31), one = _mm512_set1_epi32(1);
         __m128i down = _mm_cvtsi32_si128(high ? 24 : 0);
+        size_t first = m ? idx[0] : 0;
         for (; i + 16 <= m; i += 16) {
             __m512i rows = _mm512_loadu_si512(idx + i);
-            __m512i code = _mm512_i32gather_epi32(rows, base, 1);
-            code = _mm512_and_si512(_mm512_srl_epi32(code, down), low_byte);
+            __m512i code;
+            if (contiguous) {
+                code = _mm512_cvtepu8_epi32(_mm_loadu_si128((const __m128i *)(col + first + i)));
+            } else {
+                code = _mm512_i32gather_epi32(rows, base, 1);
+                code = _mm512_and_si512(_mm512_srl_epi32(code, down), low_byte);
+            }
             __m512i word = _mm512_permutexvar_epi32(_mm512_srli_epi32(code, 5), set);
             word = _mm512_srlv_epi32(word, _mm512_and_si512(code, low_bits));
             __mmask16 left = _mm512_test_epi32_mask(word, one);
@@ -54,11 +62,13 @@ static SKB_TARGET size_t SKB_FN(skb_partition)(const uint8_t *col, size_t before
     return SKB_FN(skb_partition_tail)(col, idx, i, m, left_codes, buffer, nl, nr);
 }
 #else
-static SKB_TARGET size_t SKB_FN(skb_partition)(const uint8_t *col, size_t before, size_t after, uint32_t *idx,
-                                               size_t m, const uint8_t *left_codes, uint32_t *buffer)
+static SKB_TARGET size_t SKB_FN(skb_partition)(const uint8_t *col, size_t before, size_t after, int contiguous,
+                                               uint32_t *idx, size_t m, const uint8_t *left_codes,
+                                               uint32_t *buffer)
 {
     (void)before;
     (void)after;
+    (void)contiguous;
     return SKB_FN(skb_partition_tail)(col, idx, 0, m, left_codes, buffer, 0, 0);
 }
 #endif

@@ -116,3 +116,19 @@ static SKB_TARGET void SKB_FN(skb_scan_side)(const skb_scan_t *c, const int64_t 
     SKB_FN(skb_prefix)(values, c->n_words, n, prefix);
     SKB_FN(skb_mask_low)(prefix, n, add[0], total[0], least, out);
 }
+
+/* Add to the sums of a level what a node would gain by each candidate: nothing where it is not to be had (a node may stay
+ * whole), and, where the leaf minimum is not proven (certain NULL: proven everywhere), no loss. */
+static SKB_TARGET void SKB_FN(skb_add_gains)(double *restrict sums, const double *restrict scores, int n, double before,
+                                             const uint8_t *restrict certain)
+{
+    if (!certain) {
+        for (int b = 0; b < n; b++)
+            sums[b] += scores[b] > SKB_INVALID ? scores[b] - before : 0.0;
+        return;
+    }
+    for (int b = 0; b < n; b++) {
+        double gain = scores[b] > SKB_INVALID ? scores[b] - before : 0.0;
+        sums[b] += certain[b] || gain > 0.0 ? gain : 0.0;
+    }
+}
