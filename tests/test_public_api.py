@@ -23,12 +23,12 @@ POSITIONAL = {"estimator", "kernel"}
 BY_EVIDENCE = object()
 SGLB_PARAMETERS = {
     "loss": {"SGLBRegressor": "squared_error", "SGLBClassifier": "log_loss"},
-    "n_estimators": 500,
+    "n_estimators": 1000,
     "learning_rate": 0.1,
     "grow_policy": "symmetric",
     "max_depth": 6,
     "max_leaf_nodes": None,
-    "min_samples_leaf": 5,
+    "min_samples_leaf": 1,
     "l2_regularization": 1.0,
     "max_bins": 255,
     "max_features": 1.0,

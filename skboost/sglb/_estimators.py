@@ -24,7 +24,7 @@ class SGLBRegressor(RegressorMixin, BaseSGLB):
     loss : {"squared_error", "gaussian", "poisson"}, default="squared_error"
         "gaussian" predicts a mean and a variance for every row and is the loss with data uncertainty; "poisson" is
         for counts and rates, with a log link.
-    n_estimators : int, default=500
+    n_estimators : int, default=1000
         Number of boosting iterations. Each grows one tree, with vector leaves when the loss has several outputs.
     learning_rate : float, default=0.1
         Step of the chain (eps), in (0, 1].
@@ -36,7 +36,7 @@ class SGLBRegressor(RegressorMixin, BaseSGLB):
         Largest depth of a tree. None means no limit; "symmetric" needs a depth between 1 and 16.
     max_leaf_nodes : int or None, default=None
         Largest number of leaves. None means no limit, but 31 with "lossguide". Not for "symmetric".
-    min_samples_leaf : float, default=5
+    min_samples_leaf : float, default=1
         Least total sample weight of a leaf (before class weights).
     l2_regularization : float, default=1.0
         The lambda of the formulas, in units of weight. It is a preconditioner of the chain, not a prior: the
@@ -164,12 +164,12 @@ class SGLBRegressor(RegressorMixin, BaseSGLB):
         self,
         *,
         loss="squared_error",
-        n_estimators=500,
+        n_estimators=1000,
         learning_rate=0.1,
         grow_policy="symmetric",
         max_depth=6,
         max_leaf_nodes=None,
-        min_samples_leaf=5,
+        min_samples_leaf=1,
         l2_regularization=1.0,
         max_bins=255,
         max_features=1.0,
@@ -346,7 +346,7 @@ class SGLBClassifier(ClassifierMixin, BaseSGLB):
     ----------
     loss : {"log_loss"}, default="log_loss"
         Binary or multinomial log loss, by the number of classes.
-    n_estimators : int, default=500
+    n_estimators : int, default=1000
         Number of boosting iterations. Each grows one tree, with vector leaves when the loss has several outputs.
     learning_rate : float, default=0.1
         Step of the chain (eps), in (0, 1].
@@ -358,7 +358,7 @@ class SGLBClassifier(ClassifierMixin, BaseSGLB):
         Largest depth of a tree. None means no limit; "symmetric" needs a depth between 1 and 16.
     max_leaf_nodes : int or None, default=None
         Largest number of leaves. None means no limit, but 31 with "lossguide". Not for "symmetric".
-    min_samples_leaf : float, default=5
+    min_samples_leaf : float, default=1
         Least total sample weight of a leaf (before class weights).
     l2_regularization : float, default=1.0
         The lambda of the formulas, in units of weight. It is a preconditioner of the chain, not a prior: the
@@ -487,12 +487,12 @@ class SGLBClassifier(ClassifierMixin, BaseSGLB):
         self,
         *,
         loss="log_loss",
-        n_estimators=500,
+        n_estimators=1000,
         learning_rate=0.1,
         grow_policy="symmetric",
         max_depth=6,
         max_leaf_nodes=None,
-        min_samples_leaf=5,
+        min_samples_leaf=1,
         l2_regularization=1.0,
         max_bins=255,
         max_features=1.0,

@@ -132,7 +132,7 @@ class BaseSGLB(BaseEstimator):
         if (X_val is None) != (y_val is None):
             raise ValueError("X_val and y_val go together: give both or neither.")
         if X_val is not None and not self.early_stopping:
-            raise ValueError("X_val and y_val are given, but early_stopping=False: set early_stopping=True to use them.")
+            raise ValueError("X_val and y_val need early_stopping=True, got early_stopping=False.")
         if sample_weight_val is not None and X_val is None:
             raise ValueError("sample_weight_val needs X_val and y_val.")
         before = vars(self).copy()
@@ -169,8 +169,8 @@ class BaseSGLB(BaseEstimator):
                 )
             if self.max_leaf_nodes is not None:
                 raise ValueError(
-                    f"max_leaf_nodes={self.max_leaf_nodes!r} does not go with grow_policy='symmetric'; use max_depth, or "
-                    "grow_policy='depthwise' or 'lossguide'."
+                    f"max_leaf_nodes={self.max_leaf_nodes!r} does not go with grow_policy='symmetric'; use max_depth, "
+                    "or grow_policy='depthwise' or 'lossguide'."
                 )
 
     def _fit_state(self, data, loss, given, known_maps):
@@ -178,8 +178,8 @@ class BaseSGLB(BaseEstimator):
         warm = self.warm_start and hasattr(self, "_forest")
         if warm and self.n_estimators < self.n_iter_:
             raise ValueError(
-                f"n_estimators={self.n_estimators} must be at least {self.n_iter_}, the iterations already fitted, when "
-                "warm_start=True."
+                f"n_estimators={self.n_estimators} must be at least {self.n_iter_}, the iterations already fitted, "
+                "when warm_start=True."
             )
         n_threads = cap_threads(effective_n_threads(self.n_jobs), data.X.size)
         seed = self._seed if warm else resolve_seed(self.random_state)
@@ -187,13 +187,12 @@ class BaseSGLB(BaseEstimator):
         loss.check_target(data.y, weight)
         loss = loss.bind(data.y, weight)
         if weight is not None and (dropped := weight == 0).any():
-            raise ValueError(f"class_weight must be above zero for every class, it is zero for {int(dropped.sum())} rows.")
+            raise ValueError(f"class_weight must be above zero for every class; it is 0 for {int(dropped.sum())} rows.")
         mapper = BinMapper(self.max_bins).fit(data.X, data.sample_weight, data.is_categorical, n_threads)
         codes_col, codes_row = mapper.transform(data.X, n_threads)
         hashes = row_hashes(codes_row, data.n_features, n_threads)
-        rows = Rows(
-            codes_col, codes_row, mapper.n_bins, mapper.is_categorical, loss.to_internal(data.y), weight, leaf_weight, hashes
-        )
+        target = loss.to_internal(data.y)
+        rows = Rows(codes_col, codes_row, mapper.n_bins, mapper.is_categorical, target, weight, leaf_weight, hashes)
         validation = None
         if self.early_stopping:
             rows, validation = self._split_validation(rows, given, loss, mapper, data, seed, n_threads)
@@ -273,7 +272,9 @@ class BaseSGLB(BaseEstimator):
         if loss.name != "squared_error" or not dynamics.noisy:
             if not isinstance(wanted, str):
                 why = f"loss={loss.name!r}" if loss.name != "squared_error" else "noise off (langevin)"
-                raise ValueError(f"noise_variance={wanted!r} is for loss='squared_error' with noise; it does not go with {why}.")
+                raise ValueError(
+                    f"noise_variance={wanted!r} needs loss='squared_error' and noise; it does not go with {why}."
+                )
             return 1.0
         if not isinstance(wanted, str):
             return float(wanted)
@@ -298,8 +299,8 @@ class BaseSGLB(BaseEstimator):
         )
         if not held.any():
             raise ValueError(
-                f"early_stopping=True with validation_fraction={self.validation_fraction!r} leaves no row to validate on "
-                f"({len(rows.y)} rows); set early_stopping=False, validation_fraction=None or pass X_val and y_val."
+                f"early_stopping=True with validation_fraction={self.validation_fraction!r} leaves no row to validate "
+                f"on ({len(rows.y)} rows); set early_stopping=False, validation_fraction=None or pass X_val and y_val."
             )
         total = np.ones(len(rows.y)) if data.sample_weight is None else data.sample_weight
         factor = 1.0 if rows.weight is None else rows.weight / total

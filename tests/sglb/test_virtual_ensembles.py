@@ -361,7 +361,7 @@ def test_knowledge_grows_in_a_gap_of_the_data():
     gap = np.linspace(1.2, 1.8, 50)[:, None]
 
     def make(seed):
-        return SGLBRegressor(n_estimators=300, diffusion_temperature=1.0, random_state=seed)
+        return SGLBRegressor(n_estimators=300, min_samples_leaf=5, diffusion_temperature=1.0, random_state=seed)
 
     knowledge = spread_of_fits(make, X, y, np.concatenate([gap, X]))[1]
     assert knowledge[:50].mean() > knowledge[50:].mean()
