@@ -252,7 +252,7 @@ cdef const double *_pointer(weights, Py_ssize_t n) except? NULL:
 
 cdef Py_ssize_t _group_size(Py_ssize_t n, Py_ssize_t n_features, int n_threads):
     """Columns gathered in one pass: few enough for the buffers to stay small and for every thread to have a share."""
-    cdef Py_ssize_t widest = min(GROUP, max(1, (1 << 23) // n))
+    cdef Py_ssize_t widest = min(GROUP, max(1, (1 << 22) // n))
     cdef Py_ssize_t n_groups = max(min(n_threads, n_features), (n_features + widest - 1) // widest)
     return (n_features + n_groups - 1) // n_groups
 

@@ -41,8 +41,8 @@ class Rows:
         Weight in the loss, class weights included; None means ones.
     leaf_weight : float64 array or None
         What the leaf minimum counts, when it is not `weight`.
-    hashes : uint64 array
-        Hash of each row's codes.
+    hashes : uint64 array or None
+        Hash of each row's codes; None when nothing is drawn.
     """
 
     codes_col: np.ndarray
@@ -52,7 +52,7 @@ class Rows:
     y: np.ndarray
     weight: np.ndarray | None
     leaf_weight: np.ndarray | None
-    hashes: np.ndarray
+    hashes: np.ndarray | None
 
     @property
     def total_weight(self):
@@ -66,7 +66,7 @@ class Rows:
         codes_col = np.ascontiguousarray(self.codes_col[:, kept])
         return replace(
             self, codes_col=codes_col, codes_row=codes_row, y=self.y[kept], weight=weight[kept], leaf_weight=None,
-            hashes=self.hashes[kept],
+            hashes=None if self.hashes is None else self.hashes[kept],
         )  # fmt: skip
 
 

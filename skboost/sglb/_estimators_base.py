@@ -190,7 +190,8 @@ class BaseSGLB(BaseEstimator):
             raise ValueError(f"class_weight must be above zero for every class; it is 0 for {int(dropped.sum())} rows.")
         mapper = BinMapper(self.max_bins).fit(data.X, data.sample_weight, data.is_categorical, n_threads)
         codes_col, codes_row = mapper.transform(data.X, n_threads)
-        hashes = row_hashes(codes_row, data.n_features, n_threads)
+        draws = self.subsample < 1 or self.early_stopping or resolve_dynamics(self, 1.0).noisy
+        hashes = row_hashes(codes_row, data.n_features, n_threads) if draws else None
         target = loss.to_internal(data.y)
         rows = Rows(codes_col, codes_row, mapper.n_bins, mapper.is_categorical, target, weight, leaf_weight, hashes)
         validation = None
