@@ -143,8 +143,12 @@ class BinaryLogLoss(Loss):
 
     def base_score(self, y, sample_weight=None):
         # Two logarithms rather than that of the odds: swapping the labels negates the base score exactly.
-        ones = weighted_mean(y, sample_weight)
-        zeros = weighted_mean(1.0 - np.asarray(y, dtype=np.float64), sample_weight)
+        if sample_weight is None:
+            ones = np.count_nonzero(y) / len(y)
+            zeros = (len(y) - np.count_nonzero(y)) / len(y)
+        else:
+            ones = weighted_mean(y, sample_weight)
+            zeros = weighted_mean(1.0 - np.asarray(y, dtype=np.float64), sample_weight)
         return np.array([math.log(max(ones, MIN_SHARE)) - math.log(max(zeros, MIN_SHARE))])
 
     def inverse_link(self, raw):

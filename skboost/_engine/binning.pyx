@@ -44,9 +44,21 @@ ctypedef fused value_t:
     float
     double
 
+cdef extern from *:
+    """
+    #if defined(__GLIBC__)
+    #include <malloc.h>
+    static void skb_trim(void) { malloc_trim(0); }
+    #else
+    static void skb_trim(void) {}
+    #endif
+    """
+    void skb_trim() noexcept nogil
+
 cdef enum:
     TABLE = 256         # cuts kept per feature
     BLOCK = 256         # rows mapped together
+    TRIM_ROWS = 500000   # beyond this the freed buffers are given back to the system: the codes come next
     GROUP = 8           # columns gathered in one pass: neighbours in a C-ordered X share cache lines
     SEARCH_GRAIN = 200_000   # values per thread, about 0.7 ms: below it a thread costs more than it brings
     SORT_GRAIN = 150_000
@@ -207,6 +219,8 @@ def find_cuts(
                     min(n_features, (first + 1) * group), max_bins, buffers, cuts_out, n_cuts_out,
                 )
         _release(buffers)
+    if n > TRIM_ROWS:
+        skb_trim()
     if failed:
         raise MemoryError
     return cuts_array, n_cuts_array
