@@ -2,7 +2,8 @@
 
 import numpy as np
 
-from skboost import SGLBClassifier, SGLBRegressor
+from skboost import SGLBClassifier, SGLBRegressor, _parallel
+from skboost.sglb import _chain
 
 REGRESSION_LOSSES = ("squared_error", "gaussian", "poisson")
 CLASSIFICATION_LOSSES = ("binary", "multiclass")
@@ -37,6 +38,20 @@ def make_data(loss, seed=0, n=120, n_features=4, *, missing=0.1):
     y = make_target(loss, rng, X[:, 0] + np.sin(3 * X[:, 1]))
     X[rng.random(X.shape) < missing] = np.nan
     return X, y
+
+
+def threads_of_trainers(monkeypatch):
+    """Let small work use as many threads as asked; return the list of the thread counts of the chains made since."""
+    seen = []
+
+    class Spy(_chain.Trainer):
+        def __init__(self, *args, **kwargs):
+            super().__init__(*args, **kwargs)
+            seen.append(self.n_threads)
+
+    monkeypatch.setattr(_parallel, "UPDATES_PER_THREAD", 1)
+    monkeypatch.setattr(_chain, "Trainer", Spy)
+    return seen
 
 
 def predictions(model, X):

@@ -9,13 +9,23 @@ from concurrent.futures import ThreadPoolExecutor
 
 import numpy as np
 import pytest
-from fit_cases import LOSSES, POLICIES, assert_same_model, assert_same_predictions, differ, make_data, make_estimator
+from fit_cases import (
+    LOSSES,
+    POLICIES,
+    assert_same_model,
+    assert_same_predictions,
+    differ,
+    make_data,
+    make_estimator,
+    threads_of_trainers,
+)
 from skboost._engine.langevin import instruction_set
 from sklearn.base import clone
 from sklearn.exceptions import NotFittedError
 from sklearn.utils.validation import check_is_fitted
 
 import skboost._parallel
+from skboost._engine import threads
 from skboost.sglb._chain import Chain
 
 DRAWS = {"subsample": 0.6, "max_features": 0.5, "early_stopping": True, "n_iter_no_change": 5}
@@ -27,34 +37,53 @@ def many_threads(monkeypatch):
     monkeypatch.setattr(skboost._parallel, "UPDATES_PER_THREAD", 1)
 
 
+@pytest.mark.skipif(not threads.has_openmp(), reason="the engine was built without OpenMP")
 @pytest.mark.parametrize("leaf_estimation", ["gradient", "newton"])
 @pytest.mark.parametrize("grow_policy", POLICIES)
 @pytest.mark.parametrize("loss", LOSSES)
-def test_number_of_threads(loss, grow_policy, leaf_estimation, seed, many_threads):
-    X, y = make_data(loss, seed, n=900, n_features=7)
-    weight = np.random.default_rng(seed).exponential(size=900)
-    params = {"grow_policy": grow_policy, "leaf_estimation": leaf_estimation, "max_depth": 5}
-    for sample_weight, draws in [(None, {}), (weight, DRAWS)]:
+def test_number_of_threads(loss, grow_policy, leaf_estimation, seed, monkeypatch):
+    """The engine gives each thread 1024 rows at least, so that five threads need more than 5000."""
+    seen = threads_of_trainers(monkeypatch)
+    X, y = make_data(loss, seed, n=6000, n_features=7)
+    weight = np.random.default_rng(seed).exponential(size=6000)
+    params = {"grow_policy": grow_policy, "leaf_estimation": leaf_estimation, "max_depth": 5, "n_estimators": 6}
+    for sample_weight, draws, n_jobs in [(None, {}, 2), (weight, DRAWS, 5)]:
         one = make_estimator(loss, n_jobs=1, **params, **draws).fit(X, y, sample_weight)
-        for n_jobs in (2, 3, 5):
-            assert_same_model(one, make_estimator(loss, n_jobs=n_jobs, **params, **draws).fit(X, y, sample_weight), X)
+        assert seen.pop() == 1
+        other = make_estimator(loss, n_jobs=n_jobs, **params, **draws).fit(X, y, sample_weight)
+        assert seen.pop() == n_jobs
+        assert_same_model(one, other, X)
 
 
-def test_threads_without_the_cap_on_work(seed):
-    X, y = make_data("squared_error", seed, n=40_000, n_features=10)
-    one, other = (make_estimator(n_estimators=4, max_depth=6, n_jobs=n_jobs).fit(X, y) for n_jobs in (1, 4))
+@pytest.mark.skipif(not threads.has_openmp(), reason="the engine was built without OpenMP")
+@pytest.mark.parametrize("loss", ["squared_error", "gaussian"])
+def test_number_of_threads_at_every_step_of_a_fit(loss, seed, monkeypatch):
+    """So many rows that binning, hashes, row draws, scores and predictions are shared out too."""
+    seen = threads_of_trainers(monkeypatch)
+    X, y = make_data(loss, seed, n=220_000, n_features=6)
+    weight = np.random.default_rng(seed).integers(1, 4, size=len(y))
+    params = {"n_estimators": 2, "subsample": 0.5, "early_stopping": True, "noise_variance": 1.0}
+    if loss == "gaussian":
+        del params["noise_variance"]
+    one, other = (make_estimator(loss, n_jobs=n_jobs, **params).fit(X, y, weight) for n_jobs in (1, 2))
+    assert seen == [1, 2]
     assert_same_model(one, other, X)
+    np.testing.assert_array_equal(one.validation_score_, other.validation_score_)
 
 
 @pytest.mark.parametrize("grow_policy", POLICIES)
 @pytest.mark.parametrize("loss", LOSSES)
-def test_order_of_rows(loss, grow_policy, seed, many_threads):
-    X, y = make_data(loss, seed, n=500)
-    order = np.random.default_rng(seed).permutation(500)
-    for draws in ({}, DRAWS):
-        one = make_estimator(loss, grow_policy=grow_policy, n_jobs=2, **draws).fit(X, y)
-        other = make_estimator(loss, grow_policy=grow_policy, n_jobs=2, **draws).fit(X[order], y[order])
-        assert_same_predictions(one, other, X)
+def test_order_of_rows(loss, grow_policy, seed, monkeypatch):
+    seen = threads_of_trainers(monkeypatch)
+    for n, n_threads in [(500, 1), (6000, 2)]:
+        X, y = make_data(loss, seed, n=n)
+        order = np.random.default_rng(seed).permutation(n)
+        for draws in ({}, DRAWS):
+            params = {"grow_policy": grow_policy, "n_jobs": 2, "n_estimators": 6, **draws}
+            one = make_estimator(loss, **params).fit(X, y)
+            assert seen.pop() == (n_threads if threads.has_openmp() else 1)
+            other = make_estimator(loss, **params).fit(X[order], y[order])
+            assert_same_predictions(one, other, X)
 
 
 @pytest.mark.parametrize("loss", LOSSES)

@@ -2,10 +2,19 @@
 
 import numpy as np
 import pytest
-from fit_cases import LOSSES, POLICIES, assert_same_predictions, make_data, make_estimator, make_target, predictions
+from fit_cases import (
+    LOSSES,
+    POLICIES,
+    assert_same_predictions,
+    make_data,
+    make_estimator,
+    make_target,
+    predictions,
+    threads_of_trainers,
+)
 from sklearn.base import clone
 
-import skboost._parallel
+from skboost._engine import threads
 
 SETTINGS = {
     "plain": {},
@@ -59,13 +68,16 @@ def test_weights_are_copies(loss, setting, seed):
 @pytest.mark.parametrize("grow_policy", POLICIES)
 @pytest.mark.parametrize("loss", LOSSES)
 def test_weights_are_copies_with_several_threads_and_many_values(loss, grow_policy, seed, monkeypatch):
-    monkeypatch.setattr(skboost._parallel, "UPDATES_PER_THREAD", 1)
-    model = make_estimator(loss, grow_policy=grow_policy, n_jobs=3)
-    X, y = make_data(loss, seed, n=700)
-    X = X + np.random.default_rng(seed).normal(size=X.shape)  # more values than bins
-    weight = np.random.default_rng(seed).integers(0, 4, 700)
-    weight[:40] = 1
-    assert_weights_are_copies(model, X, y, weight, np.repeat(np.arange(700), weight))
+    seen = threads_of_trainers(monkeypatch)
+    model = make_estimator(loss, grow_policy=grow_policy, n_jobs=3, n_estimators=5)
+    for n, n_threads in [(700, 1), (6000, 3)]:
+        X, y = make_data(loss, seed, n=n)
+        X = X + np.random.default_rng(seed).normal(size=X.shape)  # more values than bins
+        weight = np.random.default_rng(seed).integers(0, 4, n)
+        weight[:40] = 1
+        seen.clear()
+        assert_weights_are_copies(model, X, y, weight, np.repeat(np.arange(n), weight))
+        assert max(seen) >= (n_threads if threads.has_openmp() else 1)
 
 
 @pytest.mark.parametrize("loss", LOSSES)

@@ -51,7 +51,7 @@ cdef class Trainer:
 
     cdef tree_t s
     cdef step_t p
-    cdef int n_threads
+    cdef readonly int n_threads
     cdef bint has_counts
     cdef list keep
     cdef readonly object scores
