@@ -39,24 +39,23 @@ class BuildExt(build_ext):
     """Choose flags when the compiler is known, and build without OpenMP where it is absent."""
 
     def build_extensions(self):
-        unix = self.compiler.compiler_type != "msvc"
-        flags = self.base_flags(unix)
+        if self.compiler.compiler_type == "msvc":
+            raise SystemExit("skboost builds with GCC or Clang; on Windows use clang or MinGW instead of MSVC.")
+        flags = self.base_flags()
         compile_omp, link_omp = ([], []) if os.environ.get("SKBOOST_NO_OPENMP") else self.openmp()
         for ext in self.extensions:
             ext.extra_compile_args += flags + compile_omp
             ext.extra_link_args += link_omp
             if SANITIZE:
                 ext.extra_link_args.append(f"-fsanitize={SANITIZE}")
-            if unix and ext.name.rsplit(".", 1)[-1] in VECTOR_EXTENSIONS:
+            if ext.name.rsplit(".", 1)[-1] in VECTOR_EXTENSIONS:
                 ext.extra_compile_args += VECTOR_FLAGS
         jobs = os.environ.get("SKBOOST_BUILD_JOBS")
         self.parallel = int(jobs) if jobs else (self.parallel or os.cpu_count())
         super().build_extensions()
 
     @staticmethod
-    def base_flags(unix):
-        if not unix:
-            return ["/O2"]
+    def base_flags():
         flags = ["-O0" if DEBUG else "-O3", "-std=gnu11", "-ffp-contract=off", "-fno-math-errno", "-fvisibility=hidden"]
         if SANITIZE:
             flags += [f"-fsanitize={SANITIZE}", "-fno-omit-frame-pointer", "-g1"]
@@ -68,8 +67,6 @@ class BuildExt(build_ext):
 
     def openmp(self):
         """Return (compile flags, link flags), both empty when a small OpenMP program does not build."""
-        if self.compiler.compiler_type == "msvc":
-            return ["/openmp"], []
         flag = ["-Xpreprocessor", "-fopenmp"] if sys.platform == "darwin" else ["-fopenmp"]
         link = ["-lomp"] if sys.platform == "darwin" else ["-fopenmp"]
         with tempfile.TemporaryDirectory() as folder:

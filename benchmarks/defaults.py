@@ -30,7 +30,7 @@ CASES = [
     ("concrete", None), ("energy", None), ("power_plant", None), ("kin8nm", None),
     ("california", "north"), ("bike_hour", "winter"), ("bike_hour", "weather"), ("wine_quality", "colour"),
     ("ames", "old"), ("telco_churn", "contract"), ("titanic", "class"), ("bank", "year2010"), ("elec2", "time"),
-    ("elec2", "market"), ("adult", "age"), ("covtype_20k", "wilderness"), ("dry_bean", "bombay"), ("letter", None),
+    ("elec2", "market"), ("adult", "age"), ("covtype_20k", "wilderness"), ("dry_bean", "bombay"),
 ]  # fmt: skip
 MOST_ROWS = 5000
 GRID = {

@@ -30,10 +30,17 @@ def chain(learning_rate, temperature, l2, weight, seed=0):
     X = np.repeat([[0.0], [1.0]], ROWS, axis=0)
     y = np.repeat([-1.0, 1.0], ROWS)
     model = SGLBRegressor(
-        n_estimators=BURN_IN + STATES, learning_rate=learning_rate, max_depth=1, l2_regularization=l2, noise_variance=1.0,
-        posterior_sampling=False, langevin=True, diffusion_temperature=temperature, model_shrink_rate=SHRINK_RATE,
+        n_estimators=BURN_IN + STATES,
+        learning_rate=learning_rate,
+        max_depth=1,
+        l2_regularization=l2,
+        noise_variance=1.0,
+        posterior_sampling=False,
+        langevin=True,
+        diffusion_temperature=temperature,
+        model_shrink_rate=SHRINK_RATE,
         random_state=seed,
-    )  # fmt: skip
+    )
     model.fit(X, y, sample_weight=np.full(2 * ROWS, weight))
     return np.array(list(itertools.islice(model.staged_predict([[0.0], [1.0]]), BURN_IN, None)))
 
@@ -55,9 +62,8 @@ def main():
         mean, variance = law(*setting)
         found = " and ".join(f"{value:.4g}" for value in states.var(axis=0))
         average = (states[:, 1].mean() - states[:, 0].mean()) / 2
-        print(
-            f"| {' | '.join(f'{value:g}' for value in setting)} | {mean:.5f} | {average:.5f} | {variance:.4g} | {found} |"
-        )
+        cells = [*(f"{value:g}" for value in setting), f"{mean:.5f}", f"{average:.5f}", f"{variance:.4g}", found]
+        print(f"| {' | '.join(cells)} |")
 
 
 if __name__ == "__main__":

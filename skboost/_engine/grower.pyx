@@ -175,8 +175,8 @@ cdef class Trainer:
         s.scan.direct = s.scan.direct and not self.has_counts
         self.p.root_weight = int(np.sum(counts, dtype=np.uint64))
         if not s.scan.direct:
-            # Half as much again for units that a row draw rounds.
-            self.p.count_ratio = 1.5 * np.max(np.asarray(units) / np.maximum(np.asarray(counts), 1e-100))
+            # Twice, because a row draw rounds units and counts.
+            self.p.count_ratio = 2.0 * np.max(np.asarray(units) / np.maximum(np.asarray(counts), 1e-100))
         if weights.get("copies", False):
             if not self.has_counts or np.min(counts) < 1:
                 raise ValueError("copies are the counts, at least 1")

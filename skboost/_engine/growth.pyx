@@ -125,7 +125,7 @@ cdef void build_rows(tree_t *s, int t) noexcept nogil:
         item = &s.items[i]
         if not item.by_rows:
             continue
-        hist = s.nodes[item.node].hist if t == 0 else s.private_slots[i * (s.n_threads - 1) + t - 1]
+        hist = s.nodes[item.node].hist if t == 0 else s.private_slots[item.private * (s.n_threads - 1) + t - 1]
         for j in range(s.n_listed):
             memset(hist + <size_t>s.features[j] * s.stride * words, 0,
                    <size_t>s.n_bins[s.features[j]] * words * sizeof(int64_t))
@@ -165,7 +165,7 @@ cdef void finish_item(tree_t *s, int position, int t, int j0, int j1) noexcept n
         size = <size_t>s.n_bins[s.features[j]] * words
         if item.by_rows:
             for u in range(s.n_threads - 1):
-                add_words(hist + at, s.private_slots[position * (s.n_threads - 1) + u] + at, size)
+                add_words(hist + at, s.private_slots[item.private * (s.n_threads - 1) + u] + at, size)
         if item.sibling >= 0:
             subtract_words(s.nodes[item.sibling].hist + at, hist + at, size)
 
@@ -319,7 +319,7 @@ cdef void worker(tree_t *s, step_t *p, int t) noexcept nogil:
         prepare_root(s, p)
         skb_barrier_release(&p.barrier)
     while True:
-        if s.any_by_rows and not s.failed:
+        if s.n_by_rows and not s.failed:
             build_rows(s, t)
             if skb_barrier_arrive(&p.barrier, &spin):
                 skb_barrier_release(&p.barrier)

@@ -25,10 +25,6 @@ from skboost._engine.types cimport POLICY_LOSSGUIDE, POLICY_SYMMETRIC, item_t, n
 cdef extern from "hist.h" nogil:
     int32_t skb_lo(int64_t v)
 
-cdef extern from "math.h" nogil:
-    const double HUGE_VAL
-    double fabs(double x)
-
 cdef enum:
     SMALL_NODE = 3000      # rows per thread below which threads share a node by features
 
@@ -59,8 +55,8 @@ cdef void clear_node(tree_t *s, int node, int depth) noexcept nogil:
     memset(p, 0, sizeof(node_t))
     p.left = p.right = p.level = p.feature = -1
     p.depth = depth
-    p.bounds[0] = -HUGE_VAL
-    p.bounds[1] = HUGE_VAL
+    p.bounds[0] = -1e300
+    p.bounds[1] = 1e300
 
 
 cdef void start_root(tree_t *s) noexcept nogil:
@@ -68,7 +64,7 @@ cdef void start_root(tree_t *s) noexcept nogil:
     cdef node_t *root = &s.nodes[0]
     s.n_leaves = 1
     s.n_batch = s.n_waiting = s.n_current = s.current_pos = s.n_levels = s.n_recount = 0
-    s.n_items = s.n_scans = s.any_by_rows = 0
+    s.n_items = s.n_scans = s.n_by_rows = 0
     root.score = skb_score(&s.scan, s.totals, root.bounds[0], root.bounds[1])
     if s.max_depth == 0 or s.max_leaves < 2 or root.weight < 2 * s.min_weight or s.n_listed == 0:
         return
@@ -78,7 +74,8 @@ cdef void start_root(tree_t *s) noexcept nogil:
     s.items[0].sibling = -1
     s.items[0].by_rows = 1
     s.scans[0] = 0
-    s.any_by_rows = s.n_items = s.n_scans = 1
+    s.items[0].private = 0
+    s.n_by_rows = s.n_items = s.n_scans = 1
 
 
 cdef void create_children(tree_t *s, int node) noexcept nogil:
@@ -151,7 +148,8 @@ cdef void plan_item(tree_t *s, int node, int sibling) noexcept nogil:
     item.node = node
     item.sibling = sibling
     item.by_rows = s.n_threads > 1 and s.nodes[node].n_rows > <size_t>SMALL_NODE * s.n_threads
-    s.any_by_rows |= item.by_rows
+    item.private = s.n_by_rows
+    s.n_by_rows += item.by_rows
     s.n_items += 1
 
 
@@ -201,7 +199,7 @@ cdef void plan_children(tree_t *s) noexcept nogil:
     """After the partition of the batch: measure the children, plan histograms and scans."""
     cdef int i, node
     cdef node_t *p
-    s.n_items = s.n_scans = s.any_by_rows = 0
+    s.n_items = s.n_scans = s.n_by_rows = 0
     if s.policy == POLICY_SYMMETRIC:
         reserve_lists(s, 2 * (s.n_batch + s.n_current) + 2)
     if s.failed:
@@ -216,10 +214,10 @@ cdef void plan_children(tree_t *s) noexcept nogil:
                 continue
     if s.policy == POLICY_SYMMETRIC:
         plan_level(s)
-    elif s.n_leaves < s.max_leaves or s.current_pos < s.n_current or s.n_waiting:
+    elif s.n_leaves < s.max_leaves:
         for i in range(s.n_batch):
             plan_pair(s, s.batch[i])
-    reserve_private(s, s.n_items)
+    reserve_private(s, s.n_by_rows)
 
 
 cdef void plan_level(tree_t *s) noexcept nogil:

@@ -43,6 +43,7 @@ ctypedef struct node_t:
 ctypedef struct item_t:
     int node
     int sibling            # -1: none
+    int private            # number among the items by rows: whose private slots it uses
     int by_rows            # 1: every thread its own rows, then merged; 0: every thread its own features
 
 # One test of a symmetric tree.
@@ -104,7 +105,7 @@ ctypedef struct tree_t:
     int n_batch
     item_t *items
     int n_items
-    int any_by_rows
+    int n_by_rows
     int *scans
     int n_scans
     int *recount

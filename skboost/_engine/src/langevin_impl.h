@@ -117,7 +117,8 @@ static SKB_TARGET void SKB_FN(skb_quantise)(const float *restrict a, const uint3
             out[i] = (int32_t)rintf(a[i] * scale);
     } else if (integer) {
         for (int i = 0; i < n; i++)
-            out[i] = (int32_t)rintf(a[i] * scale) * (int32_t)weight[i];
+            /* a row that is not drawn may lie beyond the grid of those that are */
+            out[i] = weight[i] ? (int32_t)rintf(a[i] * scale) * (int32_t)weight[i] : 0;
     } else if (copies) {
         for (int i = 0; i < n; i++) {
             double c = copies[i], one = c > 0.0 ? (double)weight[i] / c : 0.0;
