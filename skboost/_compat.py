@@ -3,21 +3,10 @@
 import inspect
 
 import numpy as np
-from sklearn.utils._optional_dependencies import check_matplotlib_support
-from sklearn.utils._param_validation import HasMethods, Hidden, Interval, Options, RealNotInt, StrOptions
+from sklearn.utils._param_validation import Interval, StrOptions
 from sklearn.utils.validation import _check_monotonic_cst, _check_sample_weight
 
-__all__ = [
-    "HasMethods",
-    "Hidden",
-    "Interval",
-    "Options",
-    "RealNotInt",
-    "StrOptions",
-    "check_matplotlib_support",
-    "check_monotonic_cst",
-    "check_sample_weight",
-]
+__all__ = ["Interval", "StrOptions", "check_monotonic_cst", "check_sample_weight"]
 
 # Since 1.9 scikit-learn refuses weights that are all zero unless told otherwise; here the refusal has one wording.
 _ALLOW_ALL_ZERO = (

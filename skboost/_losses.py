@@ -11,7 +11,7 @@ import copy
 import math
 
 import numpy as np
-from scipy.special import expit
+from scipy.special import expit, log_expit
 
 from skboost._engine import losses as engine
 
@@ -31,36 +31,35 @@ class Loss:
         Value of the estimators' parameter ``loss``.
     kind, n_outputs, params : int, int, tuple of float
         What the engine knows of the loss.
-    link : str
-        How raw scores become predictions: "identity", "log", "logit" or "softmax".
-    prediction_scale : str
-        "target" or "probability": what ``inverse_link`` returns.
     constant_hessian : bool
         Whether the second derivative is 1 everywhere.
-    curvature : float or None
-        Bound of the second derivative; for "gaussian" the expected slope of the natural gradient, for "poisson", which
-        has no bound, the value at the base score once ``bind`` has seen it. Steps along the gradient are stable while
-        learning rate times curvature is below 2.
-    value_offset : float
-        What to add to ``mean_loss`` for the full negative log-likelihood in units of the target, 0 where constants that
-        depend on the target alone are left out.
+    leaf_curvature : float
+        Constant that multiplies the weights in the denominators of gradient leaves. Steps are stable while the learning
+        rate times second derivative over `leaf_curvature` is below 2, so it is 1 but for "poisson", whose second
+        derivative has no bound: there it is the value at the base score, once ``bind`` has seen it.
+    needs_noise_variance : bool
+        Whether the loss is a likelihood only after division by a variance, the estimators' ``noise_variance``.
+    predicts_spread : bool
+        Whether there is a ``mean_variance``.
     """
 
     name = ""
     kind = -1
     n_outputs = 1
     params = ()
-    link = "identity"
-    prediction_scale = "target"
     constant_hessian = False
-    curvature = 1.0
-    value_offset = 0.0
+    leaf_curvature = 1.0
+    needs_noise_variance = False
+    predicts_spread = False
 
     def __repr__(self):
         return f"{type(self).__name__}()"
 
+    def check_domain(self, y, name="y"):
+        """Raise ValueError where the loss has no finite value for a target; `name` is what the message calls it."""
+
     def check_target(self, y, sample_weight=None):
-        """Raise ValueError where the loss is not defined for the target."""
+        """Raise ValueError where no model can be trained on the target."""
 
     def bind(self, y, sample_weight=None):
         """Return the loss adapted to the training target; only losses with data-dependent constants differ."""
@@ -93,6 +92,10 @@ class SquaredError(Loss):
     name = "squared_error"
     kind = 0
     constant_hessian = True
+    needs_noise_variance = True
+
+    def check_domain(self, y, name="y"):
+        _check_magnitude(self.name, y, name, 1e150)
 
     def check_target(self, y, sample_weight=None):
         # Gradients are single precision, 1e-38 to 3e38, and noise may be a few orders larger or smaller.
@@ -104,25 +107,30 @@ class Poisson(Loss):
 
     name = "poisson"
     kind = 1
-    link = "log"
-    curvature = None
+
+    def check_domain(self, y, name="y"):
+        smallest = float(np.min(y, initial=0.0))
+        if smallest < 0:
+            raise ValueError(f"loss='poisson' requires {name} >= 0; the smallest target is {smallest:g}.")
+        _check_magnitude(self.name, y, name, 1e150)
 
     def check_target(self, y, sample_weight=None):
         y = np.asarray(y, dtype=np.float64)
         if sample_weight is not None:
-            y = y[np.asarray(sample_weight) > 0]
+            sample_weight = np.asarray(sample_weight, dtype=np.float64)
+            y, sample_weight = y[sample_weight > 0], sample_weight[sample_weight > 0]
         if y.size == 0:
             return
-        if y.min() < 0:
-            raise ValueError(f"loss='poisson' requires y >= 0 and sum(y) > 0; the smallest target is {y.min():g}.")
+        self.check_domain(y)
         if y.max() == 0:
             raise ValueError("loss='poisson' requires y >= 0 and sum(y) > 0; all targets are 0.")
-        if not math.exp(-LOG_MEAN_MAX) < y.mean() < math.exp(LOG_MEAN_MAX):
-            raise ValueError(f"loss='poisson' requires a mean of y between 1e-13 and 1e13, got {y.mean():g}.")
+        mean = weighted_mean(y, sample_weight)
+        if not math.exp(-LOG_MEAN_MAX) < mean < math.exp(LOG_MEAN_MAX):
+            raise ValueError(f"loss='poisson' requires a weighted mean of y between 1e-13 and 1e13, got {mean:g}.")
 
     def bind(self, y, sample_weight=None):
         bound = copy.copy(self)
-        bound.curvature = weighted_mean(y, sample_weight)
+        bound.leaf_curvature = weighted_mean(y, sample_weight)
         return bound
 
     def base_score(self, y, sample_weight=None):
@@ -137,9 +145,6 @@ class BinaryLogLoss(Loss):
 
     name = "log_loss"
     kind = 2
-    link = "logit"
-    prediction_scale = "probability"
-    curvature = 0.25
 
     def base_score(self, y, sample_weight=None):
         # Two logarithms rather than that of the odds: swapping the labels negates the base score exactly.
@@ -155,6 +160,11 @@ class BinaryLogLoss(Loss):
         raw = np.asarray(raw, dtype=np.float64)
         return np.stack([expit(-raw), expit(raw)], axis=-1)
 
+    def log_inverse_link(self, raw):
+        """Return the logarithms of the predictions, finite also where these round to 0."""
+        raw = np.asarray(raw, dtype=np.float64)
+        return np.stack([log_expit(-raw), log_expit(raw)], axis=-1)
+
 
 class MultinomialLogLoss(Loss):
     """Log loss of three or more classes; one raw score per class, predictions are softmax probabilities.
@@ -164,9 +174,6 @@ class MultinomialLogLoss(Loss):
 
     name = "log_loss"
     kind = 3
-    link = "softmax"
-    prediction_scale = "probability"
-    curvature = 0.5
 
     def __init__(self, n_classes):
         self.n_outputs = n_classes
@@ -182,9 +189,15 @@ class MultinomialLogLoss(Loss):
     def inverse_link(self, raw):
         raw = np.asarray(raw, dtype=np.float64)
         p = np.exp(raw - raw.max(axis=-1, keepdims=True))
-        # Accumulation adds in class order whatever the memory layout; a plain sum does not.
-        p /= np.add.accumulate(p, axis=-1)[..., -1:]
+        p /= _sum_of_classes(p)
         return p
+
+    def log_inverse_link(self, raw):
+        """Return the logarithms of the predictions, finite also where these round to 0."""
+        raw = np.asarray(raw, dtype=np.float64)
+        log_p = raw - raw.max(axis=-1, keepdims=True)
+        log_p -= np.log(_sum_of_classes(np.exp(log_p)))
+        return log_p
 
 
 class Gaussian(Loss):
@@ -198,6 +211,7 @@ class Gaussian(Loss):
     name = "gaussian"
     kind = 4
     n_outputs = 2
+    predicts_spread = True
 
     def __init__(self, centre=0.0, scale=1.0):
         self.centre = centre
@@ -206,15 +220,13 @@ class Gaussian(Loss):
     def __repr__(self):
         return f"{type(self).__name__}(centre={self.centre!r}, scale={self.scale!r})"
 
-    @property
-    def value_offset(self):
-        return math.log(self.scale) + 0.5 * math.log(2 * math.pi)
+    def check_domain(self, y, name="y"):
+        _check_magnitude(self.name, y, name, 1e140)
 
     def check_target(self, y, sample_weight=None):
         # Predicted variances, up to (5e8 scale)^2, are finite.
         _check_spread(self.name, y, 1e140)
-        if (size := float(np.abs(y).max(initial=0.0))) > 1e140:
-            raise ValueError(f"loss='gaussian' requires |y| below 1e140, got {size:g}; change the unit of y.")
+        self.check_domain(y)
 
     def bind(self, y, sample_weight=None):
         centre, deviation = mean_and_deviation(y, sample_weight)
@@ -239,6 +251,17 @@ class Gaussian(Loss):
         raw = np.asarray(raw, dtype=np.float64)
         deviation = np.exp(np.clip(raw[..., 1], -LOG_SD_MAX, LOG_SD_MAX)) * self.scale
         return self.centre + self.scale * raw[..., 0], deviation * deviation
+
+
+def _sum_of_classes(p):
+    # Accumulation adds in class order whatever the memory layout; a plain sum does not.
+    return np.add.accumulate(p, axis=-1)[..., -1:]
+
+
+def _check_magnitude(loss, y, name, largest):
+    if (size := float(np.abs(y).max(initial=0.0))) > largest:
+        limit = f"{largest:g}".replace("+", "")
+        raise ValueError(f"loss={loss!r} requires |{name}| below {limit}, got {size:g}; change the unit of y.")
 
 
 def _check_spread(name, y, largest):

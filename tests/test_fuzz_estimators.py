@@ -81,7 +81,11 @@ def parameters(draw, loss):
     else:
         params["diffusion_temperature"] = draw(st.sampled_from([None, 0.01, 1.0, 1e6]))
     if draw(st.booleans()):
-        params |= {"early_stopping": True, "validation_fraction": draw(st.sampled_from([0.3, None]))}
+        params |= {
+            "early_stopping": True,
+            "averaging": "last",
+            "validation_fraction": draw(st.sampled_from([0.3, None])),
+        }
     return params
 
 

@@ -130,7 +130,9 @@ def test_gaussian_value_is_the_negative_log_likelihood():
     base, score = loss.base_score(target), np.random.default_rng(0).normal(size=(2, 100)) / 4
     mean, variance = loss.mean_variance((base[:, None] + score).T)
     expected = np.mean((y - mean) ** 2 / variance + np.log(2 * np.pi * variance)) / 2
-    assert_allclose(loss.mean_loss(target, score, base) + loss.value_offset, expected, rtol=1e-12)
+    # Constants of the target alone are left out.
+    constant = np.log(loss.scale) + 0.5 * np.log(2 * np.pi)
+    assert_allclose(loss.mean_loss(target, score, base) + constant, expected, rtol=1e-12)
 
 
 @pytest.mark.parametrize("level", [0.0, 3.7, -1e12, 1e-250])
@@ -182,7 +184,7 @@ def test_link_inverts_the_base_score():
         base = loss.base_score(target)
         prediction = loss.inverse_link(base if loss.n_outputs > 1 else base[0])
         share = [np.mean(y == k) for k in range(loss.n_outputs if loss.n_outputs > 1 else 2)]
-        assert_allclose(prediction, share if loss.prediction_scale == "probability" else np.mean(y), rtol=1e-13)
+        assert_allclose(prediction, share if loss.name == "log_loss" else np.mean(y), rtol=1e-13)
 
 
 @pytest.mark.parametrize(
@@ -191,7 +193,7 @@ def test_link_inverts_the_base_score():
         ([1.0, -0.5], None, "smallest target is -0.5"),
         ([0.0, 0.0], None, "all targets are 0"),
         ([0.0, 1.0], [1, 0], "all targets are 0"),
-        ([1e15, 1e15], None, "mean of y between 1e-13 and 1e13"),
+        ([1e15, 1e15], None, "weighted mean of y between 1e-13 and 1e13"),
     ],
 )
 def test_poisson_refuses_targets_outside_its_domain(y, weight, message):
@@ -230,19 +232,62 @@ def test_losses_describe_themselves(name):
 
 
 @pytest.mark.parametrize("name", ["squared_error", "binary", "multinomial"])
-def test_curvature_bounds_the_second_derivative(name, seed):
-    """For several outputs the bound is that of the largest eigenvalue of diag(p) - p p^T."""
+def test_leaf_curvature_bounds_the_second_derivative(name, seed):
     y = make_target(name, 500, seed)
     loss, target = bound_loss(name, y)
     score = np.random.default_rng(seed).normal(0, 2, (loss.n_outputs, 500))
     _, hess = loss.gradients(target, score, np.zeros(loss.n_outputs), hessian=True)
-    assert hess.max() <= loss.curvature
-    if name == "multinomial":
-        p = loss.inverse_link(score.T)
-        matrices = np.einsum("ij,jk->ijk", p, np.eye(4)) - p[:, :, None] * p[:, None, :]
-        assert np.linalg.eigvalsh(matrices).max() <= loss.curvature
+    assert hess.max() <= loss.leaf_curvature
 
 
-def test_curvature_of_poisson_is_known_once_bound():
-    assert _losses.make_loss("poisson").curvature is None
-    assert _losses.make_loss("poisson").bind(np.array([1.0, 2.0, 6.0])).curvature == 3.0
+def test_leaf_curvature_of_poisson_is_known_once_bound():
+    assert _losses.make_loss("poisson").leaf_curvature == 1.0
+    assert _losses.make_loss("poisson").bind(np.array([1.0, 2.0, 6.0])).leaf_curvature == 3.0
+
+
+def test_what_losses_say_of_themselves():
+    losses = {name: _losses.make_loss(*NAMES[name]) for name in NAMES}
+    assert [name for name, loss in losses.items() if loss.needs_noise_variance] == ["squared_error"]
+    assert [name for name, loss in losses.items() if loss.predicts_spread] == ["gaussian"]
+    assert all(hasattr(loss, "mean_variance") == loss.predicts_spread for loss in losses.values())
+
+
+@pytest.mark.parametrize("name", ["binary", "multinomial"])
+def test_log_probabilities_are_finite_where_probabilities_vanish(name):
+    loss = _losses.make_loss(*NAMES[name])
+    raw = np.linspace(-2000, 2000, 81)
+    raw = raw if name == "binary" else np.stack([raw, -raw, np.zeros(81), raw / 2], axis=1)
+    log_p, p = loss.log_inverse_link(raw), loss.inverse_link(raw)
+    assert np.isfinite(log_p).all()
+    assert (p == 0).any()
+    assert_allclose(np.exp(log_p), p, rtol=1e-12, atol=1e-300)
+    assert_allclose(log_p[p > 1e-300], np.log(p[p > 1e-300]), rtol=1e-12, atol=1e-15)
+
+
+@pytest.mark.parametrize(
+    ("name", "y", "message"),
+    [
+        ("poisson", [1.0, -0.5], "requires y_val >= 0; the smallest target is -0.5"),
+        ("poisson", [1.0, 1e200], "y_val"),
+        ("squared_error", [1e200, 1e200], "y_val"),
+        ("gaussian", [1e141], "y_val"),
+    ],
+)
+def test_the_domain_is_checked_by_name(name, y, message):
+    with pytest.raises(ValueError, match=message):
+        _losses.make_loss(name).check_domain(np.array(y), "y_val")
+
+
+@pytest.mark.parametrize(("name", "y"), [("poisson", [0, 0]), ("squared_error", [0, 1e-40]), ("gaussian", [0, 1e-200])])
+def test_the_domain_is_wider_than_what_can_be_trained_on(name, y):
+    loss, y = _losses.make_loss(name), np.array(y, dtype=float)
+    loss.check_domain(y)
+    with pytest.raises(ValueError, match=name):
+        loss.check_target(y)
+
+
+def test_poisson_bounds_the_weighted_mean():
+    loss, y = _losses.make_loss("poisson"), np.array([1e-20, 1.0])
+    loss.check_target(y, np.array([1.0, 1.0]))
+    with pytest.raises(ValueError, match="weighted mean of y"):
+        loss.check_target(y, np.array([1e20, 1.0]))

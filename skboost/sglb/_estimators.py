@@ -4,6 +4,7 @@ import numbers
 
 import numpy as np
 from sklearn.base import ClassifierMixin, RegressorMixin
+from sklearn.utils.validation import check_is_fitted
 
 from skboost import _uncertainty
 from skboost._compat import Interval, StrOptions
@@ -301,8 +302,9 @@ class SGLBRegressor(RegressorMixin, BaseSGLB):
             If `n_members` is not an integer of at least 1 or needs more iterations than there are, or if
             `return_variance` is asked of another loss.
         """
-        if return_variance and self.loss != "gaussian":
-            raise ValueError(f"return_variance=True needs loss='gaussian', got loss={self.loss!r}.")
+        check_is_fitted(self)
+        if return_variance and not self._loss.predicts_spread:
+            raise ValueError(f"return_variance=True needs loss='gaussian', got loss={self._loss.name!r}.")
         raw = self._member_raw(X, n_members)[1]
         return self._loss.mean_variance(raw) if return_variance else self._from_raw(raw, self._loss)
 
@@ -328,7 +330,7 @@ class SGLBRegressor(RegressorMixin, BaseSGLB):
             If `n_members` is not an integer of at least 1 or needs more iterations than there are.
         """
         counts, raw = self._member_raw(X, n_members)
-        if self._loss.name == "gaussian":
+        if self._loss.predicts_spread:
             parts = _uncertainty.gaussian(*self._loss.mean_variance(raw))
         else:
             parts = _uncertainty.regression(self._from_raw(raw, self._loss))
@@ -557,6 +559,10 @@ class SGLBClassifier(ClassifierMixin, BaseSGLB):
         if self.class_weight is None:
             return data.sample_weight, None
         weight = apply_class_weight(self.class_weight, data.y, data.classes, data.sample_weight)
+        if weight is not None and (dropped := np.unique(data.y[weight == 0]).astype(np.intp)).size:
+            raise ValueError(
+                f"class_weight must be above zero for every class; it is 0 for {data.classes[dropped].tolist()}."
+            )
         counted = np.ones(len(data.y)) if data.sample_weight is None else data.sample_weight
         return weight, None if weight is None else counted
 
@@ -626,10 +632,10 @@ class SGLBClassifier(ClassifierMixin, BaseSGLB):
         Returns
         -------
         ndarray of shape (n_samples, n_classes)
-            Logarithm of `predict_proba`.
+            Logarithm of `predict_proba`; finite also where a probability is too small for a float.
         """
-        with np.errstate(divide="ignore"):
-            return np.log(self.predict_proba(X))
+        raw = self._raw(X)
+        return self._loss.log_inverse_link(raw[:, 0] if self._loss.n_outputs == 1 else raw)
 
     def staged_predict_proba(self, X):
         """Predict class probabilities with the model of 1, 2, ... iterations.

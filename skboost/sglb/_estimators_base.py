@@ -1,6 +1,7 @@
 """What the regressor and the classifier share: fit as validate, run, store; predictions from the stored forest."""
 
 import numbers
+from dataclasses import dataclass, replace
 from functools import partial
 
 import numpy as np
@@ -9,14 +10,16 @@ from sklearn.metrics import check_scoring
 from sklearn.utils.validation import check_is_fitted
 
 from skboost._binning import BinMapper
-from skboost._compat import Interval, RealNotInt, StrOptions
+from skboost._compat import Interval, StrOptions
 from skboost._early_stopping import EarlyStopping
+from skboost._losses import Loss
 from skboost._parallel import cap_threads, effective_n_threads
 from skboost._random import STREAM_VALIDATION, resolve_seed
 from skboost._reporting import ProgressReporter
 from skboost._sampling import row_hashes, split_copies
 from skboost._uncertainty import Uncertainty, member_schedule
 from skboost._validation import (
+    TrainingData,
     check_training_data,
     check_validation_data,
     check_X,
@@ -26,13 +29,46 @@ from skboost._validation import (
 from skboost.sglb._chain import Chain, Rows, TreeRules, held_out_variance, target_ranks
 from skboost.sglb._monitor import LossScore, Monitor, ValidationRows, run
 from skboost.sglb._schedule import check_dynamics, n_drawn_features, resolve_dynamics
-from skboost.sglb._warm_start import check_same_chain, check_scores_known
+from skboost.sglb._warm_start import (
+    ChainRecord,
+    check_same_chain,
+    check_scores_known,
+    rows_fingerprint,
+    validation_fingerprint,
+)
 
 SYMMETRIC_DEPTH = 16
 LOSSGUIDE_LEAVES = 31
 MOST_OUTPUTS = 255
-# Below this many rows times trees a single thread predicts faster than several.
-PREDICT_GRAIN = 200_000
+
+
+@dataclass(frozen=True)
+class FitTask:
+    """Data of one fit, ready for a chain.
+
+    Attributes
+    ----------
+    data : TrainingData
+    loss : Loss
+        Bound to the target.
+    mapper : BinMapper
+    rows : Rows
+        Training rows without those held out.
+    validation : tuple or None
+        (codes by column, internal target, target, weight) of the rows that early stopping scores; None for `rows`.
+    seed, n_threads : int
+    held_out : bool
+        Whether `validation` was held out of the training rows.
+    """
+
+    data: TrainingData
+    loss: Loss
+    mapper: BinMapper
+    rows: Rows
+    validation: tuple | None
+    seed: int
+    n_threads: int
+    held_out: bool = False
 
 
 class BaseSGLB(BaseEstimator):
@@ -48,7 +84,7 @@ class BaseSGLB(BaseEstimator):
         "l2_regularization": [Interval(numbers.Real, 0, None, closed="left")],
         "max_bins": [Interval(numbers.Integral, 2, 255, closed="both")],
         "max_features": [
-            Interval(RealNotInt, 0, 1, closed="right"),
+            Interval(numbers.Real, 0, 1, closed="right"),
             Interval(numbers.Integral, 1, None, closed="left"),
         ],
         "subsample": [Interval(numbers.Real, 0, 1, closed="right")],
@@ -64,7 +100,7 @@ class BaseSGLB(BaseEstimator):
         "averaging": [StrOptions({"last", "mean"})],
         "early_stopping": ["boolean"],
         "validation_fraction": [
-            Interval(RealNotInt, 0, 1, closed="neither"),
+            Interval(numbers.Real, 0, 1, closed="neither"),
             Interval(numbers.Integral, 1, None, closed="left"),
             None,
         ],
@@ -148,7 +184,6 @@ class BaseSGLB(BaseEstimator):
 
     def _run(self, X, y, sample_weight, X_val, y_val, sample_weight_val):
         """Return the fitted attributes."""
-        known_maps = vars(self).get("_category_maps")
         data = check_training_data(self, X, y, sample_weight)
         loss = self._make_loss(data)
         if loss.n_outputs > MOST_OUTPUTS:
@@ -156,10 +191,15 @@ class BaseSGLB(BaseEstimator):
         given = None
         if X_val is not None:
             given = check_validation_data(self, X_val, y_val, sample_weight_val, data.classes)
-        return self._fit_state(data, loss, given, known_maps)
+        return self._fit_state(data, loss, given)
 
     def _check_params_jointly(self):
         check_dynamics(self)
+        if self.early_stopping and self.averaging == "mean":
+            raise ValueError(
+                "averaging='mean' does not go with early_stopping=True, which scores the last state of the chain; use "
+                "averaging='last' or early_stopping=False."
+            )
         if self.early_stopping and self.scoring != "loss":
             check_scoring(self, scoring=self.scoring)
         if self.grow_policy == "symmetric":
@@ -173,7 +213,7 @@ class BaseSGLB(BaseEstimator):
                     "or grow_policy='depthwise' or 'lossguide'."
                 )
 
-    def _fit_state(self, data, loss, given, known_maps):
+    def _fit_state(self, data, loss, given):
         """Return the fitted attributes; self is only read, so that an interrupted fit leaves no half-made model."""
         warm = self.warm_start and hasattr(self, "_forest")
         if warm and self.n_estimators < self.n_iter_:
@@ -181,37 +221,69 @@ class BaseSGLB(BaseEstimator):
                 f"n_estimators={self.n_estimators} must be at least {self.n_iter_}, the iterations already fitted, "
                 "when warm_start=True."
             )
+        task = self._prepare(data, loss, given, warm)
+        record = self._record_of(task, warm)
+        if warm:
+            check_same_chain(self._record, record)
+        sigma = record.dynamics.sigma(record.rules.learning_rate, record.noise_variance)
+        chain = Chain(task.rows, task.loss, record.base_score, record.rules, task.seed, task.n_threads, sigma)
+        monitor = self._monitor(chain, task, self.n_iter_ if warm else 0)
+        if warm:
+            self._resume(chain, monitor, task)
+        monitor.reporter.start(n_rows=len(task.rows.y), n_features=data.n_features, n_threads=task.n_threads)
+        run(chain, record.dynamics, self.n_estimators, monitor)
+        return self._collect(chain, monitor, task, record)
+
+    def _prepare(self, data, loss, given, warm):
+        """Return the FitTask: target and weights checked, columns in codes, rows held out."""
         n_threads = cap_threads(effective_n_threads(self.n_jobs), data.X.size)
-        seed = self._seed if warm else resolve_seed(self.random_state)
         weight, leaf_weight = self._weights(data)
         loss.check_target(data.y, weight)
         loss = loss.bind(data.y, weight)
-        if weight is not None and (dropped := weight == 0).any():
-            raise ValueError(f"class_weight must be above zero for every class; it is 0 for {int(dropped.sum())} rows.")
         mapper = BinMapper(self.max_bins).fit(data.X, data.sample_weight, data.is_categorical, n_threads)
         codes_col, codes_row = mapper.transform(data.X, n_threads)
         draws = self.subsample < 1 or self.early_stopping or resolve_dynamics(self, 1.0).noisy
         hashes = row_hashes(codes_row, data.n_features, n_threads) if draws else None
         target = loss.to_internal(data.y)
         rows = Rows(codes_col, codes_row, mapper.n_bins, mapper.is_categorical, target, weight, leaf_weight, hashes)
-        validation = None
-        if self.early_stopping:
-            rows, validation = self._split_validation(rows, given, loss, mapper, data, seed, n_threads)
-        rules = self._tree_rules(data, loss)
-        dynamics = resolve_dynamics(self, rows.total_weight)
-        noise_variance = self._resolve_noise_variance(rows, loss, rules, dynamics, seed, n_threads)
-        base_score = loss.base_score(rows.y, rows.weight)
-        sigma = dynamics.sigma(self.learning_rate, noise_variance)
-        chain = Chain(rows, loss, base_score, rules, seed, n_threads, sigma)
-        monitor = self._monitor(chain, loss, rows, data, validation, n_threads, self.n_iter_ if warm else 0)
-        if warm:
-            check_same_chain(self, known_maps, data, loss, mapper, chain)
-            self._resume(chain, monitor, rows, n_threads)
-        monitor.reporter.start(n_rows=len(rows.y), n_features=data.n_features, n_threads=n_threads)
-        run(chain, dynamics, self.n_estimators, monitor)
-        return self._collect(chain, monitor, data, mapper, loss, seed, dynamics, noise_variance)
+        task = FitTask(data, loss, mapper, rows, None, self._resolve_seed(warm), n_threads)
+        return self._split_validation(task, given) if self.early_stopping else task
 
-    def _collect(self, chain, monitor, data, mapper, loss, seed, dynamics, noise_variance):
+    def _resolve_seed(self, warm):
+        if warm and not isinstance(self.random_state, numbers.Integral):
+            # An instance or None would give another seed with every call.
+            return self._record.seed
+        return resolve_seed(self.random_state)
+
+    def _record_of(self, task, warm):
+        """Return all that the chain is made from, as numbers."""
+        rules = self._tree_rules(task.data, task.loss)
+        dynamics = resolve_dynamics(self, task.rows.total_weight)
+        noise_variance, measured = self._resolve_noise_variance(task, rules, dynamics, warm)
+        return ChainRecord(
+            loss=task.loss,
+            base_score=task.loss.base_score(task.rows.y, task.rows.weight),
+            classes=task.data.classes,
+            max_bins=self.max_bins,
+            tables=task.mapper.tables,
+            category_maps=task.data.category_maps,
+            rules=rules,
+            dynamics=dynamics,
+            noise_variance=noise_variance,
+            noise_measured=measured,
+            seed=task.seed,
+            rows=rows_fingerprint(task.rows),
+            validation=None if task.validation is None else self._validation_print(task.validation),
+            held_out=self.validation_fraction if task.held_out else None,
+            scoring=(self.scoring,) if self.early_stopping else None,
+        )
+
+    @staticmethod
+    def _validation_print(validation):
+        codes, internal, _, weight = validation
+        return validation_fingerprint(codes, internal, weight)
+
+    def _collect(self, chain, monitor, task, record):
         forest = chain.finish()
         n_iter = forest.n_trees
         if monitor.stopping is not None:
@@ -222,20 +294,20 @@ class BaseSGLB(BaseEstimator):
         monitor.reporter.finish(n_iter, note)
         state = {
             "_forest": forest,
-            "_mapper": mapper,
-            "_loss": loss,
-            "_seed": seed,
+            "_mapper": task.mapper,
+            "_loss": task.loss,
+            "_record": record,
             "_mean_add": forest.mean_coefficients(),
             "n_iter_": n_iter,
             "train_score_": np.array(monitor.train_scores),
             "validation_score_": np.array(monitor.validation_scores),
-            "noise_variance_": noise_variance,
-            "diffusion_temperature_": dynamics.temperature,
+            "noise_variance_": record.noise_variance,
+            "diffusion_temperature_": record.dynamics.temperature,
             "shrink_factors_": forest.shrink_factors,
-            "feature_importances_": forest.feature_importances(data.n_features),
+            "feature_importances_": forest.feature_importances(task.data.n_features),
         }
-        if data.classes is not None:
-            state["classes_"] = data.classes
+        if task.data.classes is not None:
+            state["classes_"] = task.data.classes
         return state
 
     def _tree_rules(self, data, loss):
@@ -255,49 +327,51 @@ class BaseSGLB(BaseEstimator):
             leaves = LOSSGUIDE_LEAVES
         return TreeRules(
             grow_policy=self.grow_policy,
-            learning_rate=self.learning_rate,
+            learning_rate=float(self.learning_rate),
             max_depth=self.max_depth,
             max_leaf_nodes=leaves,
-            min_samples_leaf=self.min_samples_leaf,
-            l2_regularization=self.l2_regularization,
+            min_samples_leaf=float(self.min_samples_leaf),
+            l2_regularization=float(self.l2_regularization),
             n_features=n_drawn_features(self.max_features, data.n_features),
-            subsample=self.subsample,
+            subsample=float(self.subsample),
             monotone=monotone if monotone.any() else None,
             groups=table,
             newton=self.leaf_estimation == "newton" and not loss.constant_hessian,
-            curvature=loss.curvature if loss.name == "poisson" else 1.0,
+            curvature=loss.leaf_curvature,
         )
 
-    def _resolve_noise_variance(self, rows, loss, rules, dynamics, seed, n_threads):
+    def _resolve_noise_variance(self, task, rules, dynamics, warm):
+        """Return (noise variance, whether it is measured)."""
         wanted = getattr(self, "noise_variance", "auto")
-        if loss.name != "squared_error" or not dynamics.noisy:
+        if not (task.loss.needs_noise_variance and dynamics.noisy):
             if not isinstance(wanted, str):
-                why = f"loss={loss.name!r}" if loss.name != "squared_error" else "noise off (langevin)"
+                why = "noise off (langevin)" if task.loss.needs_noise_variance else f"loss={task.loss.name!r}"
                 raise ValueError(
                     f"noise_variance={wanted!r} needs loss='squared_error' and noise; it does not go with {why}."
                 )
-            return 1.0
+            return 1.0, False
         if not isinstance(wanted, str):
-            return float(wanted)
-        if self.warm_start and hasattr(self, "_forest"):
-            return self.noise_variance_
-        return held_out_variance(rows, loss, rules, seed, n_threads)
+            return float(wanted), False
+        if warm and self._record.noise_measured:
+            return self._record.noise_variance, True
+        return held_out_variance(task.rows, task.loss, rules, task.seed, task.n_threads), True
 
     # ---- early stopping
 
-    def _split_validation(self, rows, given, loss, mapper, data, seed, n_threads):
-        """Return the training rows and (codes, internal target, target, weight) to validate on, or None."""
+    def _split_validation(self, task, given):
+        """Return the task with the rows that early stopping scores, given or held out of the training rows."""
         if given is not None:
-            loss.check_target(given.y, given.sample_weight)
-            codes = mapper.transform_columns(given.X, n_threads)
-            return rows, (codes, loss.to_internal(given.y), given.y, given.sample_weight)
+            task.loss.check_domain(given.y, "y_val")
+            codes = task.mapper.transform_columns(given.X, task.n_threads)
+            return replace(task, validation=(codes, task.loss.to_internal(given.y), given.y, given.sample_weight))
         if self.validation_fraction is None:
-            return rows, None
-        classes = data.y if data.classes is not None else None
+            return task
+        data, rows, fraction = task.data, task.rows, self.validation_fraction
         train, held = split_copies(
-            self.validation_fraction, seed, STREAM_VALIDATION, rows.hashes, target_ranks(data.y), data.sample_weight,
-            classes,
-        )
+            fraction if isinstance(fraction, numbers.Integral) else float(fraction),
+            task.seed, STREAM_VALIDATION, rows.hashes, target_ranks(data.y), data.sample_weight,
+            None if data.classes is None else data.y,
+        )  # fmt: skip
         if not held.any():
             raise ValueError(
                 f"early_stopping=True with validation_fraction={self.validation_fraction!r} leaves no row to validate "
@@ -306,33 +380,28 @@ class BaseSGLB(BaseEstimator):
         total = np.ones(len(rows.y)) if data.sample_weight is None else data.sample_weight
         factor = 1.0 if rows.weight is None else rows.weight / total
         picked = held > 0
-        held_weight = (held * factor)[picked]
-        validation = (
-            np.ascontiguousarray(rows.codes_col[:, picked]), rows.y[picked], data.y[picked],
-            None if np.all(held_weight == 1) else held_weight,
-        )  # fmt: skip
-        kept = train > 0
+        codes = np.ascontiguousarray(rows.codes_col[:, picked])
+        validation = codes, rows.y[picked], data.y[picked], _none_if_ones((held * factor)[picked])
         reduced = rows.take(train * factor)
-        if rows.leaf_weight is not None:
-            reduced = Rows(**{**vars(reduced), "leaf_weight": train[kept]})
-        if np.all(reduced.weight == 1):
-            reduced = Rows(**{**vars(reduced), "weight": None})
-        return reduced, validation
+        leaf_weight = None if rows.leaf_weight is None else train[train > 0]
+        reduced = replace(reduced, weight=_none_if_ones(reduced.weight), leaf_weight=leaf_weight)
+        return replace(task, rows=reduced, validation=validation, held_out=True)
 
-    def _monitor(self, chain, loss, rows, data, validation, n_threads, first_iter):
+    def _monitor(self, chain, task, first_iter):
         reporter = ProgressReporter(type(self).__name__, self.n_estimators, self.verbose, first_iter=first_iter)
         # Without validation rows the training rows decide when to stop, by the chosen score.
-        target = data.y if self.early_stopping and validation is None else None
-        score_of = partial(self._score_function, loss, chain.base_score, data.classes, n_threads)
-        train_score = score_of(rows.y, target, rows.weight)
+        target = task.data.y if self.early_stopping and task.validation is None else None
+        score_of = partial(self._score_function, task.loss, chain.base_score, task.data.classes, task.n_threads)
+        train_score = score_of(task.rows.y, target, task.rows.weight)
         if not self.early_stopping:
             return Monitor(reporter, train_score)
         stopping = EarlyStopping(self.n_iter_no_change, self.tol)
-        if validation is None:
+        if task.validation is None:
             return Monitor(reporter, train_score, stopping=stopping)
-        codes, internal, target, weight = validation
+        codes, internal, target, weight = task.validation
         score = score_of(internal, target, weight)
-        return Monitor(reporter, train_score, ValidationRows(codes, loss.n_outputs, n_threads), score, stopping)
+        rows = ValidationRows(codes, task.loss.n_outputs, task.n_threads)
+        return Monitor(reporter, train_score, rows, score, stopping)
 
     def _score_function(self, loss, base_score, classes, n_threads, internal, target, weight):
         """Return the function raw scores -> score, higher is better; without a target it is minus the loss."""
@@ -348,8 +417,8 @@ class BaseSGLB(BaseEstimator):
 
         return score
 
-    def _resume(self, chain, monitor, rows, n_threads):
-        chain.resume(self._forest, rows.codes_col, n_threads)
+    def _resume(self, chain, monitor, task):
+        chain.resume(self._forest, task.rows.codes_col, task.n_threads)
         if monitor.validation is not None:
             monitor.validation.resume(self._forest)
         if monitor.stopping is not None:
@@ -367,27 +436,37 @@ class BaseSGLB(BaseEstimator):
         X = check_X(self, X)
         return (X, self._mapper), self._n_threads_predict(X.shape[0])
 
+    def _check_averaging(self):
+        """Return `averaging`, a switch of predictions that may be set after the fit."""
+        if self.averaging not in ("last", "mean"):
+            raise ValueError(
+                f"The 'averaging' parameter of {type(self).__name__} must be 'last' or 'mean', got {self.averaging!r}."
+            )
+        return self.averaging
+
     def _raw(self, X):
         """Raw scores of shape (n_samples, n_outputs) under the chosen averaging."""
         source, n_threads = self._source(X)
-        return self._raw_state(source, self.n_iter_, n_threads)
-
-    def _raw_state(self, source, n_iter, n_threads):
-        """Raw scores of the model stopped after n_iter iterations."""
-        if self.averaging == "last":
-            return self._forest.margins(source, [n_iter], n_threads=n_threads)[0]
-        add = self._mean_add
-        if n_iter != self.n_iter_:
-            add = self._forest.mean_coefficients(np.arange(n_iter - max(1, n_iter // 2) + 1, n_iter + 1))
-        return self._forest.margins(source, mul=np.ones(self.n_iter_), add=add, n_threads=n_threads)
+        if self._check_averaging() == "last":
+            return self._forest.margins(source, n_threads=n_threads)
+        return self._forest.margins(source, mul=np.ones(self.n_iter_), add=self._mean_add, n_threads=n_threads)
 
     def _staged_raw(self, X):
-        source, n_threads = self._source(X)
-        if self.averaging == "last":
-            yield from self._forest.staged_margins(source, n_threads=n_threads)
+        (X, mapper), n_threads = self._source(X)
+        if self._check_averaging() == "last":
+            yield from self._forest.staged_margins((X, mapper), n_threads=n_threads)
             return
-        for n_iter in range(1, self.n_iter_ + 1):
-            yield self._raw_state(source, n_iter, n_threads)
+        codes = mapper.transform_columns(X, n_threads)
+        # Prefix sums of the states up to both ends of the window; the second pass saves keeping half of the states.
+        states, left_out = (self._forest.staged_margins(codes, n_threads=n_threads) for _ in range(2))
+        total, before, n_before = 0.0, 0.0, 0
+        for n_iter, state in enumerate(states, start=1):
+            total = total + state
+            window = max(1, n_iter // 2)
+            while n_before < n_iter - window:
+                before = before + next(left_out)
+                n_before += 1
+            yield (total - before) / window
 
     def _member_raw(self, X, n_members):
         """Return (counts, raw scores of the members of shape (n_members, n_samples, n_outputs))."""
@@ -415,6 +494,10 @@ class BaseSGLB(BaseEstimator):
     @staticmethod
     def _as_uncertainty(parts, counts):
         return Uncertainty(parts.mean, parts.knowledge, parts.data, parts.total, None, counts)
+
+
+def _none_if_ones(weight):
+    return None if np.all(weight == 1) else weight
 
 
 class StageRegressor(RegressorMixin, BaseEstimator):
@@ -451,4 +534,3 @@ class StageClassifier(ClassifierMixin, BaseEstimator):
 
     def decision_function(self, X):
         return self.raw[:, 0] if self.raw.shape[1] == 1 else self.raw
-

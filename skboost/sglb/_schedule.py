@@ -5,6 +5,7 @@ Source: Ustimenko and Prokhorenkova, "SGLB: Stochastic Gradient Langevin Boostin
 """
 
 import math
+import numbers
 from dataclasses import dataclass
 
 # Inverse temperature of posterior sampling when none is given; chosen by measurement, see "What is measured".
@@ -95,13 +96,11 @@ def check_dynamics(params):
         if rate is None or not 0 < rate < 1:
             raise ValueError(f"model_shrink_mode='decreasing' needs model_shrink_rate in (0, 1), got {rate!r}.")
     elif rate is not None and rate * params.learning_rate >= 1:
-        raise ValueError(
-            f"model_shrink_rate * learning_rate must be below 1, got {rate!r} * {params.learning_rate!r}."
-        )
+        raise ValueError(f"model_shrink_rate * learning_rate must be below 1, got {rate!r} * {params.learning_rate!r}.")
 
 
 def n_drawn_features(max_features, n_features):
     """Return the number of columns that a tree may use."""
-    if isinstance(max_features, float):
-        return max(1, min(n_features, int(max_features * n_features + 1e-9)))
+    if not isinstance(max_features, numbers.Integral):
+        return max(1, min(n_features, int(float(max_features) * n_features + 1e-9)))
     return min(int(max_features), n_features)

@@ -17,6 +17,7 @@ from sklearn.base import clone
 from sklearn.metrics import get_scorer, log_loss, make_scorer
 
 from skboost import SGLBClassifier, SGLBRegressor
+from skboost.sglb._chain import Chain
 
 STOPPING = {"early_stopping": True, "n_estimators": 60, "learning_rate": 0.3, "n_iter_no_change": 4}
 
@@ -182,9 +183,10 @@ def sizes_of_split(monkeypatch, model, X, y, weight=None):
     original = type(model)._split_validation
 
     def spy(self, *args):
-        rows, validation = original(self, *args)
+        task = original(self, *args)
+        rows, validation = task.rows, task.validation
         seen.append((rows.total_weight, len(validation[1]) if validation[3] is None else validation[3].sum()))
-        return rows, validation
+        return task
 
     with monkeypatch.context() as patch:
         patch.setattr(type(model), "_split_validation", spy)
@@ -209,10 +211,11 @@ def test_classes_are_held_out_in_proportion():
 
     class Spy(SGLBClassifier):
         def _split_validation(self, *args):
-            rows, validation = original(self, *args)
+            task = original(self, *args)
+            rows, validation = task.rows, task.validation
             shares.append(np.bincount(validation[2].astype(int), minlength=2).tolist())
             assert set(rows.y) == {0.0, 1.0}
-            return rows, validation
+            return task
 
     for seed in range(5):
         Spy(**STOPPING, validation_fraction=0.25, random_state=seed).fit(X, y)
@@ -230,9 +233,10 @@ def test_held_out_rows_have_no_influence_on_the_trees():
 
     class Spy(SGLBRegressor):
         def _split_validation(self, *args):
-            rows, validation = original(self, *args)
+            task = original(self, *args)
+            rows, validation = task.rows, task.validation
             parts.append((rows.y.copy(), validation[1].copy()))
-            return rows, validation
+            return task
 
     spy = Spy(**model.get_params()).fit(X, y)
     train = np.isin(y, parts[0][0])
@@ -378,6 +382,30 @@ def test_bad_given_rows_are_refused():
         make_estimator("poisson", **STOPPING).fit(*make_data("poisson"), X_val=X, y_val=-np.ones(len(X)))
 
 
+def test_given_rows_need_a_finite_loss_but_no_more():
+    """What cannot be trained on can be scored: counts that are all 0, ranges beyond single precision."""
+    X, y = make_data("poisson")
+    model = make_estimator("poisson", **STOPPING).fit(X, y, X_val=X[:20], y_val=np.zeros(20))
+    assert np.isfinite(model.validation_score_).all()
+    with pytest.raises(ValueError, match="requires y_val >= 0"):
+        model.fit(X, y, X_val=X[:20], y_val=-np.ones(20))
+    X, y = make_data("squared_error")
+    model = make_estimator(**STOPPING).fit(X, y, X_val=X[:2], y_val=[0.0, 1e-40])
+    assert np.isfinite(model.validation_score_).all()
+    with pytest.raises(ValueError, match="y_val"):
+        model.fit(X, y, X_val=X[:2], y_val=[1e200, 1e200])
+
+
+def test_early_stopping_scores_the_last_state_so_the_mean_is_refused(monkeypatch):
+    def step(self, *args, **kwargs):
+        raise AssertionError("trained before everything was checked")
+
+    monkeypatch.setattr(Chain, "step", step)
+    for loss in LOSSES:
+        with pytest.raises(ValueError, match=r"averaging='mean'.*early_stopping=True"):
+            make_estimator(loss, early_stopping=True, averaging="mean").fit(*make_data(loss))
+
+
 # ---- warm start
 
 
@@ -414,8 +442,8 @@ def test_warm_start_with_a_random_state_instance(loss):
     warm.set_params(n_estimators=12).fit(X, y)
     assert_same_model(warm, make_estimator(loss, random_state=np.random.RandomState(3)).fit(X, y), X)
     warm = make_estimator(loss, warm_start=True, n_estimators=5, random_state=None).fit(X, y)
-    seed = warm._seed
-    assert warm.set_params(n_estimators=12).fit(X, y)._seed == seed
+    seed = warm._record.seed
+    assert warm.set_params(n_estimators=12).fit(X, y)._record.seed == seed
 
 
 @pytest.mark.parametrize("loss", LOSSES)
@@ -513,14 +541,129 @@ def test_warm_start_with_another_loss_or_target_is_refused(loss):
         model.set_params(loss=other).fit(X, y)
 
 
-def test_warm_start_may_change_the_dynamics():
+def changed_of(message):
+    """Return what a refused warm start names as changed."""
+    return message.partition("but changed: ")[2].removesuffix(". Set warm_start=False to start anew.")
+
+
+RECORD_CHANGES = {
+    "learning_rate": {"learning_rate": 0.2},
+    "random_state": {"random_state": 1},
+    "max_depth": {"max_depth": 3},
+    "max_leaf_nodes": {"max_leaf_nodes": 5},
+    "min_samples_leaf": {"min_samples_leaf": 3},
+    "l2_regularization": {"l2_regularization": 2.0},
+    "max_features": {"max_features": 0.5},
+    "subsample": {"subsample": 0.5},
+    "max_bins": {"max_bins": 7},
+    "monotonic_cst": {"monotonic_cst": [1, 0, 0, 0]},
+    "interaction_cst": {"interaction_cst": "pairwise"},
+    "grow_policy": {"grow_policy": "lossguide"},
+    "noise_variance": {"noise_variance": 3.0},
+    "the noise": {"diffusion_temperature": 7.0},
+}
+
+
+@pytest.mark.parametrize("named", RECORD_CHANGES)
+def test_warm_start_with_another_parameter_is_refused(named):
     X, y = make_data("squared_error")
     model = make_estimator(warm_start=True, grow_policy="depthwise").fit(X, y)
-    head = model._forest.leaf_value[: model._forest.leaf_offset[12]].copy()
-    model.set_params(n_estimators=20, learning_rate=0.01, grow_policy="lossguide", diffusion_temperature=7.0).fit(X, y)
-    np.testing.assert_array_equal(model._forest.leaf_value[: len(head)], head)
-    assert model.n_iter_ == 20
-    assert model.diffusion_temperature_ == 7.0
+    before = model.predict(X)
+    with pytest.raises(ValueError, match="warm_start=True continues the last fit") as error:
+        model.set_params(n_estimators=20, **RECORD_CHANGES[named]).fit(X, y)
+    changed = changed_of(str(error.value))
+    # A cold start measures the noise variance with the rules of its trees, so that it may be named too.
+    assert changed.startswith(named)
+    assert model.n_iter_ == 12
+    np.testing.assert_array_equal(model.predict(X), before)
+
+
+def test_warm_start_with_other_dynamics_is_refused():
+    X, y = make_data("binary")
+    free = {"posterior_sampling": False, "langevin": True}
+    model = make_estimator("binary", warm_start=True, **free, model_shrink_rate=0.1).fit(X, y)
+    for change, named in [
+        ({"model_shrink_rate": 0.2}, "the shrinkage"),
+        ({"model_shrink_mode": "decreasing"}, "model_shrink_mode"),
+        ({"langevin": False}, "the noise"),
+        ({"leaf_estimation": "newton"}, "leaf_estimation"),
+    ]:
+        changed = clone(model).fit(X, y)
+        with pytest.raises(ValueError, match="but changed") as error:
+            changed.set_params(n_estimators=20, **change).fit(X, y)
+        assert changed_of(str(error.value)).startswith(named)
+
+
+@pytest.mark.parametrize("posterior_sampling", [True, False])
+@pytest.mark.parametrize("loss", LOSSES)
+def test_warm_start_on_other_rows_of_the_same_bins_and_mean_is_refused(loss, posterior_sampling):
+    """Targets swapped between rows leave bins, classes, loss and base score as they are."""
+    X, y = make_data(loss)
+    model = make_estimator(loss, posterior_sampling=posterior_sampling).fit(X, y)
+    model.set_params(n_estimators=20, warm_start=True)
+    for y_new, weight in [(y[::-1], None), (y, np.where(np.arange(len(y)) < 1, 2.0, 1.0))]:
+        with pytest.raises(ValueError, match=r"but changed: .*(the training rows|y or the weights)"):
+            model.fit(X, y_new, weight)
+
+
+@pytest.mark.parametrize("loss", LOSSES)
+def test_warm_start_on_the_same_rows_told_otherwise(loss):
+    X, y = make_data(loss)
+    weight = np.random.default_rng(0).integers(0, 4, len(y))
+    rows = np.random.default_rng(1).permutation(np.repeat(np.arange(len(y)), weight))
+    params = {"class_weight": "balanced"} if loss in ("binary", "multiclass") else {}
+    for stopping in ({}, {"early_stopping": True, "n_iter_no_change": 100, "validation_fraction": None}):
+        model = make_estimator(loss, warm_start=True, **params, **stopping).fit(X, y, weight)
+        model.set_params(n_estimators=20).fit(X[rows], y[rows])
+        straight = make_estimator(loss, n_estimators=20, **params, **stopping).fit(X, y, weight)
+        assert_same_model(model, straight, X)
+
+
+@pytest.mark.parametrize("change", [{"class_weight": {"no": 2.0}}, {"class_weight": "balanced"}])
+def test_warm_start_with_other_class_weights_is_refused(change):
+    X, y = make_data("binary")
+    model = make_estimator("binary", warm_start=True).fit(X, y)
+    with pytest.raises(ValueError, match=r"y or the weights|the training rows"):
+        model.set_params(n_estimators=20, **change).fit(X, y)
+
+
+def test_warm_start_with_another_validation_is_refused():
+    X, y = make_data("squared_error")
+    X_val, y_val = make_data("squared_error", seed=1)
+    params = {"warm_start": True, "early_stopping": True, "n_iter_no_change": 100}
+    model = make_estimator(**params).fit(X, y)
+    with pytest.raises(ValueError, match="changed: early_stopping or validation_fraction"):
+        model.set_params(n_estimators=20, validation_fraction=0.3).fit(X, y)
+    model = make_estimator(**params).fit(X, y)
+    with pytest.raises(ValueError, match="scoring"):
+        model.set_params(n_estimators=20, scoring="r2").fit(X, y)
+    model = make_estimator(**params).fit(X, y, X_val=X_val, y_val=y_val)
+    with pytest.raises(ValueError, match="the validation rows"):
+        model.set_params(n_estimators=20).fit(X, y, X_val=X_val, y_val=y_val + 1)
+    order = np.random.default_rng(0).permutation(len(y_val))
+    assert model.fit(X, y, X_val=X_val[order], y_val=y_val[order]).n_iter_ > 12
+
+
+def test_what_a_warm_start_may_change():
+    X, y = make_data("squared_error")
+    params = {"early_stopping": True, "n_iter_no_change": 100, "random_state": 0}
+    model = make_estimator(warm_start=True, **params).fit(X, y)
+    model.set_params(n_estimators=20, n_jobs=2, verbose=0, n_iter_no_change=90, tol=1e-6).fit(X, y)
+    assert_same_model(model, make_estimator(n_estimators=20, **params).fit(X, y), X)
+    model = make_estimator(warm_start=True).fit(X, y)
+    model.set_params(n_estimators=20, averaging="mean").fit(X, y)
+    assert_same_model(model, make_estimator(n_estimators=20, averaging="mean").fit(X, y), X)
+
+
+def test_noise_variance_is_taken_over_only_where_it_was_measured():
+    X, y = make_data("squared_error")
+    for first in ({"posterior_sampling": False}, {"noise_variance": 5.0}):
+        model = make_estimator(warm_start=True, **first).fit(X, y)
+        with pytest.raises(ValueError, match="but changed"):
+            model.set_params(n_estimators=20, posterior_sampling=True, noise_variance="auto").fit(X, y)
+    measured = make_estimator(warm_start=True).fit(X, y)
+    variance = measured.noise_variance_
+    assert measured.set_params(n_estimators=20).fit(X, y).noise_variance_ == variance
 
 
 def test_warm_start_needs_the_scores_of_the_earlier_iterations():
@@ -533,7 +676,7 @@ def test_warm_start_needs_the_scores_of_the_earlier_iterations():
             model.fit(X, y, **given)
     assert model.n_iter_ == 12
     model = make_estimator(warm_start=True, validation_fraction=None, early_stopping=True).fit(X, y)
-    with pytest.raises(ValueError, match="scores of its iterations are missing"):
+    with pytest.raises(ValueError, match="changed: the validation rows"):
         model.set_params(n_estimators=20).fit(X, y, X_val=X_val, y_val=y_val)
     model.set_params(early_stopping=False).fit(X, y)
     assert model.n_iter_ == 20

@@ -224,7 +224,7 @@ def test_bad_pairs_of_the_regressor(params, message, no_training):
         ({"monotonic_cst": [1, 0]}, "monotonic_cst needs a loss with one output"),
         ({"class_weight": {0: 1, 1: 1, 7: 2}}, r"\[?7|class"),
         ({"class_weight": {0: -1}}, "class_weight must be at least zero"),
-        ({"class_weight": {0: 0}}, "class_weight must be above zero"),
+        ({"class_weight": {0: 0}}, r"class_weight must be above zero for every class; it is 0 for \[0\]"),
         ({"class_weight": {0: NAN}}, "class_weight must be finite"),
         ({"class_weight": {0: INF}}, "class_weight must be finite"),
         ({"class_weight": {0: 1e300}}, "class_weight must be finite"),
@@ -597,6 +597,16 @@ def test_columns_per_tree(grow_policy, max_features, expected):
     assert set.union(*used) == set(range(6))
     if expected == 6:
         assert max(map(len, used)) > 3
+
+
+@pytest.mark.parametrize("kind", [np.float16, np.float32, np.float64])
+def test_numpy_floats_are_floats(kind):
+    X, y = make_data("squared_error", n=200, n_features=6)
+    params = {"max_features": 0.5, "subsample": 0.5, "learning_rate": 0.125, "min_samples_leaf": 2.5}
+    params |= {"l2_regularization": 0.5, "early_stopping": True, "validation_fraction": 0.25}
+    one = make_estimator(**params).fit(X, y)
+    other = make_estimator(**{name: v if v is True else kind(v) for name, v in params.items()}).fit(X, y)
+    assert_same_predictions(one, other, X)
 
 
 def test_depth_and_leaves(seed):

@@ -169,14 +169,14 @@ def test_poisson_posterior_of_one_leaf():
     y = np.random.default_rng(2).poisson(3.0, size=n).astype(float)
     loss = make_loss("poisson").bind(y)
     rows = make_rows(np.zeros((n, 1)), y)
-    rules = make_rules(learning_rate=eps, curvature=loss.curvature)
+    rules = make_rules(learning_rate=eps, curvature=loss.leaf_curvature)
     chain = Chain(rows, loss, loss.base_score(y), rules, 0, 1, math.sqrt(2 / eps))
     states = np.empty(n_iter)
     for t in range(n_iter):
         chain.step(1 - eps * 0.5 / n if t else 1.0)
         states[t] = chain.scores[0, 0]
     total, base = y.sum(), math.log(y.mean())
-    prior = 0.25 * loss.curvature
+    prior = 0.25 * loss.leaf_curvature
     mean, variance = grid_moments(lambda f: n * np.exp(base + f) - total * f + prior * f**2, -1.5, 1.5)
     tolerance = effective_tolerance(1 - eps, n_iter)
     assert abs(states.mean() - mean) < 5 * math.sqrt(variance * 2 / eps / n_iter)

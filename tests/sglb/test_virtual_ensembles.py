@@ -80,7 +80,68 @@ def test_stages_are_stopped_models(loss):
         assert len(stages) == model.n_iter_ == 12
         for count in (1, 2, 5, 12):
             stopped = make_estimator(loss, n_estimators=count, averaging=averaging).fit(X, y)
-            np.testing.assert_array_equal(stages[count - 1], stopped.predict(X))
+            if averaging == "last" or hasattr(model, "classes_"):
+                np.testing.assert_array_equal(stages[count - 1], stopped.predict(X))
+            else:
+                # Sums of states on the one side, one weighted pass on the other.
+                scale = np.abs(stopped.predict(X)).max()
+                np.testing.assert_allclose(stages[count - 1], stopped.predict(X), rtol=0, atol=1e-12 * scale)
+
+
+@pytest.mark.parametrize("loss", ["squared_error", "multiclass"])
+def test_stages_of_the_mean_are_means_of_states_in_one_pass(loss, monkeypatch):
+    X, y = make_data(loss)
+    model = make_estimator(loss, n_estimators=301, averaging="mean", max_depth=2).fit(X, y)
+    last = np.array(list(model.set_params(averaging="last")._staged_raw(X)))
+    model.set_params(averaging="mean")
+    binned, transform = [], BinMapper.transform_columns
+
+    def spy(self, *args):
+        binned.append(1)
+        return transform(self, *args)
+
+    monkeypatch.setattr(BinMapper, "transform_columns", spy)
+    monkeypatch.setattr(type(model._forest), "margins", None)
+    stages = list(model._staged_raw(X))
+    monkeypatch.undo()
+    assert len(binned) == 1
+    assert len(stages) == 301
+    for n_iter, stage in enumerate(stages, start=1):
+        expected = last[n_iter - max(1, n_iter // 2) : n_iter].mean(axis=0)
+        np.testing.assert_allclose(stage, expected, rtol=0, atol=1e-12 * np.abs(last).max())
+    np.testing.assert_allclose(stages[-1], model._raw(X), rtol=0, atol=1e-12 * np.abs(last).max())
+
+
+@pytest.mark.parametrize("loss", LOSSES)
+def test_averaging_is_a_switch_of_predictions(loss):
+    X, y = make_data(loss)
+    model, mean = make_estimator(loss).fit(X, y), make_estimator(loss, averaging="mean").fit(X, y)
+    np.testing.assert_array_equal(model.set_params(averaging="mean")._raw(X), mean._raw(X))
+    model.set_params(averaging="median")
+    for method in (model.predict, lambda X: list(model.staged_predict(X))):
+        with pytest.raises(ValueError, match=r"'averaging' parameter .* must be 'last' or 'mean', got 'median'"):
+            method(X)
+
+
+def test_a_loss_set_after_the_fit_changes_no_prediction():
+    X, y = make_data("gaussian")
+    model = make_estimator("gaussian").fit(X, y).set_params(loss="squared_error")
+    assert len(model.predict_virtual_ensembles(X, 2, return_variance=True)) == 2
+    other = make_estimator("squared_error").fit(X, y).set_params(loss="gaussian")
+    with pytest.raises(ValueError, match="return_variance=True needs loss='gaussian', got loss='squared_error'"):
+        other.predict_virtual_ensembles(X, 2, return_variance=True)
+
+
+@pytest.mark.parametrize("loss", ["binary", "multiclass"])
+def test_log_probabilities_are_finite(loss):
+    X = np.arange(60.0)[:, None]
+    y = np.repeat([30, 10, 20], 20) if loss == "multiclass" else np.repeat([0, 1], 30)
+    params = {"posterior_sampling": False, "leaf_estimation": "newton", "l2_regularization": 0.0, "learning_rate": 1.0}
+    model = make_estimator(loss, n_estimators=900, **params).fit(X, y)
+    log_p, p = model.predict_log_proba(X), model.predict_proba(X)
+    assert np.isfinite(log_p).all()
+    np.testing.assert_allclose(np.exp(log_p), p, rtol=1e-12, atol=1e-300)
+    assert log_p.min() < -700 or p.min() > 0
 
 
 @pytest.mark.parametrize("loss", LOSSES)
@@ -286,7 +347,7 @@ def test_a_scaled_gradient_is_a_longer_and_colder_step(loss, y_name, grow_policy
     base = loss.base_score(rows.y)
     found = []
     for alpha, eps, T in [(2.0, 0.05, 1.0), (1.0, 0.1, 2.0)]:
-        rules = TreeRules(grow_policy, eps, 4, None, 3, 1.0, None, 1.0, None, None, newton, loss.curvature or 1.0)
+        rules = TreeRules(grow_policy, eps, 4, None, 3, 1.0, None, 1.0, None, None, newton, loss.leaf_curvature)
         chain = Chain(rows, loss, base, rules, 11, 1, math.sqrt(2 / (eps * T)))
         for t in range(15):
             chain.step(1.0 if t == 0 else 1 - 0.0005, alpha)
