@@ -12,14 +12,13 @@ from sklearn.tree import DecisionTreeClassifier, DecisionTreeRegressor
 from sklearn.utils.estimator_checks import estimator_checks_generator
 
 from skboost._binning import BinMapper
+from skboost._categories import categorical_mask, level_names
 from skboost._validation import (
     TrainingData,
     apply_class_weight,
-    categorical_mask,
     check_training_data,
     check_validation_data,
     check_X,
-    level_names,
     resolve_interaction_cst,
     resolve_monotonic_cst,
 )
