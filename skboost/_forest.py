@@ -6,38 +6,27 @@ shrunk. All margins here are that recurrence, so a member of a virtual ensemble 
 for bit.
 
 A forest holds arrays and numbers only. What the kernels read (`layout`) is derived, checked and stored when the forest
-is made; predicting changes nothing.
+is made; predicting changes nothing. What defines the forest is stored, and checked again when it is read.
 """
 
 import numpy as np
 
+from skboost import _storage
 from skboost._engine import predict
+from skboost._forest_layout import (
+    FOREST_DTYPES,
+    OFFSETS,
+    TREE_DTYPES,
+    check_forest,
+    check_kind,
+    exact_copy,
+    frozen,
+    make_layout,
+    make_state,
+    offset_of,
+    read_state,
+)
 
-FORMAT_VERSION = 1
-MAX_DEPTH = 16
-_BYTE_LEVELS = 8
-
-_NODE_DTYPES = {
-    "feature": np.int32,
-    "threshold": np.uint8,
-    "missing_right": np.uint8,
-    "cat_set": np.int32,
-    "gain": np.float64,
-}
-_OWN_DTYPES = {
-    "general": {"left": np.int32, "right": np.int32},
-    "symmetric": {"table": np.int32},
-}
-_LEAF_DTYPES = {"leaf_value": np.float64, "leaf_weight": np.float64, "cat_sets": np.uint8}
-_TREE_DTYPES = {kind: {**_NODE_DTYPES, **own, **_LEAF_DTYPES} for kind, own in _OWN_DTYPES.items()}
-_OFFSETS = {
-    "general": ("node_offset", "leaf_offset"),
-    "symmetric": ("node_offset", "leaf_offset", "table_offset"),
-}
-_FOREST_DTYPES = {
-    kind: {**dict.fromkeys(_OFFSETS[kind], np.int64), **dtypes, "base_score": np.float64, "shrink_factors": np.float64}
-    for kind, dtypes in _TREE_DTYPES.items()
-}
 _BIN_ARRAYS = ("cuts", "n_bins", "is_categorical", "level_offset", "level_values", "level_codes")
 
 
@@ -90,15 +79,25 @@ class Forest:
     """
 
     def __init__(self, kind, n_outputs, arrays):
-        if kind not in _TREE_DTYPES:
-            raise ValueError(f"kind must be one of {sorted(_TREE_DTYPES)}, got {kind!r}.")
+        check_kind(kind)
+        self._fill(kind, n_outputs, {name: frozen(arrays[name], dtype) for name, dtype in FOREST_DTYPES[kind].items()})
+
+    def _fill(self, kind, n_outputs, arrays):
         self.kind = kind
         self.n_outputs = int(n_outputs)
-        for name, dtype in _FOREST_DTYPES[kind].items():
-            setattr(self, name, _frozen(arrays[name], dtype))
-        self.validate()
-        self.used_features = _frozen(np.unique(self.feature), np.int32)
-        self.layout = _symmetric_layout(self) if kind == "symmetric" else _general_layout(self)
+        vars(self).update(arrays)
+        check_forest(self)
+        self.used_features = frozen(np.unique(self.feature), np.int32)
+        self.layout = make_layout(self)
+
+    def __getstate__(self):
+        return make_state(self)
+
+    def __setstate__(self, state):
+        kind, n_outputs, arrays = read_state(state)
+        types = FOREST_DTYPES[kind].items()
+        arrays = {name: _storage.stored_array("forest", name, arrays[name], dtype) for name, dtype in types}
+        self._fill(kind, n_outputs, arrays)
 
     def __repr__(self):
         return f"Forest({self.kind!r}, n_outputs={self.n_outputs}, n_trees={self.n_trees})"
@@ -113,28 +112,6 @@ class Forest:
         """Bytes in all arrays, the derived ones included."""
         held = {id(value): value for value in [*vars(self).values(), *self.layout.values()]}
         return sum(value.nbytes for value in held.values() if isinstance(value, np.ndarray))
-
-    def validate(self):
-        """Raise ValueError unless every array has its shape and every index stays inside its tree.
-
-        That general trees have no cycle is proved when the layout is made.
-        """
-        _check_shapes(self)
-        n_leaves = np.diff(self.leaf_offset)
-        _require(n_leaves.min(initial=1) >= 1, "every tree needs a leaf")
-        _require(self.feature.min(initial=0) >= 0, "feature is negative")
-        _require(self.missing_right.max(initial=0) <= 1, "missing_right is neither 0 nor 1")
-        in_sets = self.cat_set.min(initial=-1) >= -1 and self.cat_set.max(initial=-1) < len(self.cat_sets)
-        _require(in_sets, "cat_set leads out of cat_sets")
-        n_nodes = np.diff(self.node_offset)
-        if self.kind == "general":
-            _require(np.array_equal(n_leaves, n_nodes + 1), "a general tree has one leaf more than nodes")
-            return
-        _require(n_nodes.max(initial=0) <= MAX_DEPTH, f"a symmetric tree has more than {MAX_DEPTH} levels")
-        n_entries = np.diff(self.table_offset)
-        _require(np.array_equal(n_entries, 1 << n_nodes), "a table needs 2 ** depth entries")
-        in_tree = (self.table >= 0) & (self.table < np.repeat(n_leaves, n_entries))
-        _require(in_tree.all(), "table leads out of the leaves of its tree")
 
     def margins(self, source, counts=None, *, mul=None, add=None, n_threads=1):
         """Return raw scores after all trees, or after each of several counts of trees, from one pass over the rows.
@@ -234,15 +211,15 @@ class Forest:
         """Return the forest of the first trees with their shrink factors; its arrays are copies."""
         if not 0 <= n_trees <= self.n_trees:
             raise ValueError(f"n_trees must be between 0 and {self.n_trees}, got {n_trees}.")
-        arrays = {name: getattr(self, name) for name in _FOREST_DTYPES[self.kind]}
-        ends = {name: getattr(self, name)[n_trees] for name in _OFFSETS[self.kind]}
+        arrays = {name: getattr(self, name) for name in FOREST_DTYPES[self.kind]}
+        ends = {name: getattr(self, name)[n_trees] for name in OFFSETS[self.kind]}
         for name in arrays:
-            if name in _OFFSETS[self.kind]:
+            if name in OFFSETS[self.kind]:
                 arrays[name] = arrays[name][: n_trees + 1].copy()
             elif name == "shrink_factors":
                 arrays[name] = arrays[name][:n_trees].copy()
             elif name not in ("base_score", "cat_sets"):
-                arrays[name] = arrays[name][: ends[_offset_of(name)]].copy()
+                arrays[name] = arrays[name][: ends[offset_of(name)]].copy()
         return Forest(self.kind, self.n_outputs, arrays)
 
     def feature_importances(self, n_features):
@@ -253,8 +230,9 @@ class Forest:
 
     def to_dict(self):
         """Return a dict of a format version, JSON-able metadata and, under "arrays", what defines the forest."""
-        arrays = {name: np.array(getattr(self, name)) for name in _FOREST_DTYPES[self.kind]}
-        return {"format": FORMAT_VERSION, "kind": self.kind, "n_outputs": self.n_outputs, "arrays": arrays}
+        state = make_state(self)
+        state["arrays"] = {name: np.array(array) for name, array in state["arrays"].items()}
+        return state
 
     @classmethod
     def from_dict(cls, state):
@@ -265,17 +243,8 @@ class Forest:
         ValueError
             If the format version is unknown, an array is missing or malformed.
         """
-        if state.get("format") != FORMAT_VERSION:
-            raise ValueError(f"This is format {state.get('format')!r}; format {FORMAT_VERSION} is known.")
-        kind, n_outputs, arrays = state.get("kind"), state.get("n_outputs"), state.get("arrays", {})
-        if kind not in _TREE_DTYPES:
-            raise ValueError(f"kind must be one of {sorted(_TREE_DTYPES)}, got {kind!r}.")
-        if not isinstance(n_outputs, int) or n_outputs < 1:
-            raise ValueError(f"n_outputs must be a positive integer, got {n_outputs!r}.")
-        missing = sorted(set(_FOREST_DTYPES[kind]) - set(arrays))
-        if missing:
-            raise ValueError(f"Arrays are missing: {', '.join(missing)}.")
-        copies = {name: _exact_copy(name, arrays[name], dtype) for name, dtype in _FOREST_DTYPES[kind].items()}
+        kind, n_outputs, arrays = read_state(state)
+        copies = {name: exact_copy(name, arrays[name], dtype) for name, dtype in FOREST_DTYPES[kind].items()}
         return cls(kind, n_outputs, copies)
 
     def _accumulate(self, rows, begin, end, mul, add, acc, counts, members, n_threads):
@@ -305,8 +274,7 @@ class ForestBuilder:
     """
 
     def __init__(self, kind, n_outputs):
-        if kind not in _TREE_DTYPES:
-            raise ValueError(f"kind must be one of {sorted(_TREE_DTYPES)}, got {kind!r}.")
+        check_kind(kind)
         self.kind = kind
         self.n_outputs = int(n_outputs)
         self._head = None
@@ -354,7 +322,7 @@ class ForestBuilder:
 
     def _build(self, head, trees, base_score, shrink_factors):
         arrays = {"base_score": base_score, "shrink_factors": shrink_factors}
-        for name in _TREE_DTYPES[self.kind]:
+        for name in TREE_DTYPES[self.kind]:
             parts = [tree[name] for tree in trees]
             if head is not None:
                 parts.insert(0, getattr(head, name))
@@ -363,63 +331,16 @@ class ForestBuilder:
             arrays[name] = np.concatenate(parts) if len(parts) > 1 else parts[0]
         arrays["cat_set"] = _shifted_sets(arrays["cat_set"], head, trees)
         for offset, name in (("node_offset", "feature"), ("leaf_offset", "leaf_value"), ("table_offset", "table")):
-            if offset in _OFFSETS[self.kind]:
+            if offset in OFFSETS[self.kind]:
                 start = np.zeros(1, dtype=np.int64) if head is None else getattr(head, offset)
                 sizes = np.array([len(tree[name]) for tree in trees], dtype=np.int64)
                 arrays[offset] = np.concatenate([start, start[-1] + np.cumsum(sizes)])
         return Forest(self.kind, self.n_outputs, arrays)
 
 
-def _require(condition, message):
-    if not condition:
-        raise ValueError(f"Malformed forest: {message}.")
-
-
-def _frozen(array, dtype):
-    """Return a read-only contiguous view of the array, or a copy when its type differs."""
-    view = np.ascontiguousarray(array, dtype=dtype).view()
-    view.flags.writeable = False
-    return view
-
-
-def _exact_copy(name, array, dtype):
-    """Return a copy of the wanted type, refusing types that would change a value."""
-    array = np.asarray(array)
-    if array.size and not np.can_cast(array.dtype, dtype, casting="safe"):
-        _require(np.issubdtype(array.dtype, np.integer), f"{name} has the type {array.dtype}")
-        limits = np.iinfo(dtype) if np.issubdtype(dtype, np.integer) else None
-        fits = limits is not None and array.min() >= limits.min and array.max() <= limits.max
-        _require(fits, f"{name} does not fit its type")
-    return np.array(array, dtype=dtype, order="C")
-
-
-def _offset_of(name):
-    """Return the name of the offsets that divide an array over trees."""
-    if name in ("leaf_value", "leaf_weight"):
-        return "leaf_offset"
-    return "table_offset" if name == "table" else "node_offset"
-
-
-def _check_shapes(forest):
-    n_trees = forest.n_trees
-    for name in _OFFSETS[forest.kind]:
-        offset = getattr(forest, name)
-        # The message is made on failure only: a forest is also made for each new tree while a model is validated.
-        if offset.shape != (n_trees + 1,) or offset[0] != 0 or (offset[1:] < offset[:-1]).any():
-            raise ValueError(f"Malformed forest: {name} does not ascend from 0 over {n_trees} trees.")
-    for name in _TREE_DTYPES[forest.kind]:
-        array = getattr(forest, name)
-        length = len(array) if name == "cat_sets" else int(getattr(forest, _offset_of(name))[-1])
-        expected = {"leaf_value": (length, forest.n_outputs), "cat_sets": (length, 32)}.get(name, (length,))
-        if array.shape != expected:
-            raise ValueError(f"Malformed forest: {name} has the shape {array.shape} instead of {expected}.")
-    _require(forest.shrink_factors.ndim == 1, "shrink_factors has more than one dimension")
-    _require(forest.base_score.shape == (forest.n_outputs,), "base_score has the wrong length")
-
-
 def _tree_arrays(kind, n_outputs, tree):
     """Return the arrays of one tree with their types and shapes."""
-    arrays = {name: np.asarray(tree[name], dtype) for name, dtype in _TREE_DTYPES[kind].items() if name != "cat_sets"}
+    arrays = {name: np.asarray(tree[name], dtype) for name, dtype in TREE_DTYPES[kind].items() if name != "cat_sets"}
     arrays["leaf_value"] = arrays["leaf_value"].reshape(-1, n_outputs)
     sets = tree.get("cat_sets")
     arrays["cat_sets"] = np.asarray([] if sets is None else sets, np.uint8).reshape(-1, 32)
@@ -428,7 +349,7 @@ def _tree_arrays(kind, n_outputs, tree):
 
 def _empty(kind, n_outputs, name):
     tail = {"leaf_value": (n_outputs,), "cat_sets": (32,)}.get(name, ())
-    return np.empty((0, *tail), dtype=_TREE_DTYPES[kind][name])
+    return np.empty((0, *tail), dtype=TREE_DTYPES[kind][name])
 
 
 def _shifted_sets(cat_set, head, trees):
@@ -451,76 +372,3 @@ def _open(source):
     if x.dtype not in (np.float32, np.float64) or not x.flags.aligned:
         x = np.asarray(x, dtype=np.float64, order="K").copy()
     return x, tuple(getattr(mapper, name) for name in _BIN_ARRAYS), x.shape[0]
-
-
-def _columns_and_tests(forest):
-    """Return each node's position among the used features and its test as the kernels read it."""
-    column = np.searchsorted(forest.used_features, forest.feature).astype(np.int32)
-    # uint8 arithmetic wraps as the kernel's does.
-    numeric = (forest.threshold - forest.missing_right).astype(np.int32) | forest.missing_right.astype(np.int32) << 8
-    return column, np.where(forest.cat_set >= 0, ~forest.cat_set, numeric)
-
-
-def _common_layout(forest, n_values, value_rows):
-    """Return what both kinds share; value_rows are rows of leaf_value, tree after tree."""
-    value_offset = np.concatenate([[0], np.cumsum(n_values)])
-    values = forest.leaf_value[value_rows]
-    if forest.n_outputs > 1:
-        # Output by output inside each tree: the kernel adds one output of all rows after the other.
-        tree = np.repeat(np.arange(forest.n_trees), n_values)
-        inside = np.arange(len(value_rows)) - value_offset[tree]
-        start = value_offset[tree] * forest.n_outputs + inside
-        planes = np.empty(values.size)
-        for k in range(forest.n_outputs):
-            planes[start + k * n_values[tree]] = values[:, k]
-        values = planes
-    return {
-        "symmetric": forest.kind == "symmetric",
-        "n_outputs": forest.n_outputs,
-        "n_slots": 0,
-        "features": forest.used_features,
-        "node_offset": forest.node_offset,
-        "value_offset": _frozen(value_offset, np.int64),
-        "values": _frozen(values.ravel(), np.float64),
-        "sets": _frozen(forest.cat_sets.ravel(), np.uint8),
-    }
-
-
-def _general_layout(forest):
-    n_nodes, n_leaves = len(forest.feature), len(forest.leaf_weight)
-    column, test = _columns_and_tests(forest)
-    walk, masks = np.empty((n_nodes, 4), np.int32), np.empty((n_nodes, 4), np.int32)
-    leaf_index = np.empty(n_leaves, dtype=np.int32)
-    n_slots = predict.lay_out_trees(
-        forest.node_offset, forest.leaf_offset, (column, test, forest.left, forest.right), walk, masks, leaf_index
-    )
-    per_tree = np.diff(forest.leaf_offset)
-    layout = _common_layout(forest, per_tree, np.repeat(forest.leaf_offset[:-1], per_tree) + leaf_index)
-    layout.update(
-        n_slots=n_slots,
-        walk=_frozen(walk.ravel(), np.int32),
-        masks=_frozen(masks.ravel(), np.int32),
-        leaf_index=_frozen(leaf_index, np.int32),
-        leaf_offset=forest.leaf_offset,
-    )
-    return layout
-
-
-def _symmetric_layout(forest):
-    """Tables of values up to 8 levels; behind them the kernel goes through the table of leaves."""
-    column, test = _columns_and_tests(forest)
-    n_leaves, n_entries = np.diff(forest.leaf_offset), np.diff(forest.table_offset)
-    shallow = np.diff(forest.node_offset) <= _BYTE_LEVELS
-    n_values = np.where(shallow, n_entries, n_leaves)
-    rows = np.empty(n_values.sum(), dtype=np.int64)
-    by_entry = np.repeat(shallow, n_values)
-    of_leaf = np.repeat(forest.leaf_offset[:-1], n_entries) + forest.table
-    rows[by_entry] = of_leaf[np.repeat(shallow, n_entries)]
-    rows[~by_entry] = np.flatnonzero(np.repeat(~shallow, n_leaves))
-    layout = _common_layout(forest, n_values, rows)
-    layout.update(
-        levels=_frozen(np.column_stack([column, test]).ravel(), np.int32),
-        leaf_index=forest.table,
-        leaf_offset=forest.table_offset,
-    )
-    return layout

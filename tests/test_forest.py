@@ -3,6 +3,7 @@
 import copy
 import json
 import pickle
+from types import SimpleNamespace
 
 import joblib
 import numpy as np
@@ -11,6 +12,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from oracles import predict as oracle
 
+from skboost import _forest_layout
 from skboost._forest import Forest, ForestBuilder
 
 KINDS = ("general", "symmetric")
@@ -174,7 +176,9 @@ def test_copies_predict_the_same_bits(case, tmp_path):
             {**described, "arrays": {name: array.tolist() for name, array in described["arrays"].items()}}
         ),
     }
-    assert isinstance(copies["mapped"].leaf_value, np.memmap)
+    for name in forest.to_dict()["arrays"]:
+        assert isinstance(getattr(copies["mapped"], name), np.memmap), name
+        assert not getattr(copies["pickle"], name).flags.writeable, name
     for name, other in copies.items():
         np.testing.assert_array_equal(other.margins(source, [12, 5]), forest.margins(codes, [12, 5]), err_msg=name)
         np.testing.assert_array_equal(other.apply(source), forest.apply(codes), err_msg=name)
@@ -188,6 +192,13 @@ def test_metadata_is_json(case):
     assert all(isinstance(array, np.ndarray) for array in arrays.values())
     arrays["leaf_value"][:] = 0.0
     assert forest.leaf_value.any()
+
+
+def test_a_pickle_holds_what_defines_the_trees(case):
+    _, forest, _, _ = case
+    defining = sum(array.nbytes for array in forest.to_dict()["arrays"].values())
+    assert len(pickle.dumps(forest)) < defining + 3000
+    assert_same_forest(pickle.loads(pickle.dumps(forest)), forest)
 
 
 def test_predicting_changes_nothing(case):
@@ -253,19 +264,85 @@ def test_malformed_arrays_are_refused(case, name, change):
 
 
 @pytest.mark.parametrize(
+    ("kind", "name", "change"), [(kind, name, change) for kinds, name, change in MALFORMED for kind in kinds]
+)
+def test_tampered_pickles_are_refused(case, name, change):
+    """The kernels trust the arrays, so that a pickle that leads out of them must not become a forest."""
+    _, forest, _, _ = case
+    tampered = copy.copy(forest)
+    setattr(tampered, name, change(getattr(forest, name)))
+    text = pickle.dumps(tampered)
+    with pytest.raises(ValueError, match=r"Malformed forest|does not hold each"):
+        pickle.loads(text)
+
+
+def test_arrays_of_a_pickle_are_arrays(case):
+    _, forest, _, _ = case
+    for wrong in (None, forest.feature.tolist(), forest.feature.astype(object), np.array(1, dtype=np.int32)):
+        tampered = copy.copy(forest)
+        tampered.feature = wrong
+        text = pickle.dumps(tampered)
+        with pytest.raises(ValueError, match="Malformed forest: feature"):
+            pickle.loads(text)
+
+
+def test_arrays_of_the_other_byte_order_are_the_same(case):
+    _, forest, codes, _ = case
+    state = forest.__getstate__()
+    swapped = {name: array.astype(array.dtype.newbyteorder()) for name, array in state["arrays"].items()}
+    other = Forest.__new__(Forest)
+    other.__setstate__({**state, "arrays": swapped})
+    assert_same_forest(other, forest)
+    np.testing.assert_array_equal(other.margins(codes), forest.margins(codes))
+
+
+def test_pickles_of_another_format_say_what_to_do(case, monkeypatch):
+    _, forest, _, _ = case
+    monkeypatch.setattr(_forest_layout, "FORMAT_VERSION", 2)
+    text = pickle.dumps(forest)
+    monkeypatch.undo()
+    with pytest.raises(ValueError, match=r"has the format 2, this skboost reads format 1: .* or fit the model again"):
+        pickle.loads(text)
+    for wrong in (vars(forest), None, [], 1):
+        with pytest.raises(ValueError, match="has the format None"):
+            Forest.__new__(Forest).__setstate__(wrong)
+
+
+@pytest.mark.parametrize(
     ("change", "message"),
     [
-        ({"format": 2}, "format 1 is known"),
+        ({"format": 2}, "has the format 2"),
         ({"kind": "round"}, "kind must be"),
+        ({"kind": ["general"]}, "kind must be"),
         ({"n_outputs": 0}, "n_outputs must be"),
         ({"n_outputs": 2.0}, "n_outputs must be"),
         ({"arrays": {}}, "Arrays are missing"),
+        ({"arrays": None}, "Arrays are missing"),
     ],
 )
 def test_malformed_metadata_is_refused(case, change, message):
     _, forest, _, _ = case
     with pytest.raises(ValueError, match=message):
         Forest.from_dict({**forest.to_dict(), **change})
+    with pytest.raises(ValueError, match=message):
+        Forest.__new__(Forest).__setstate__({**forest.__getstate__(), **change})
+
+
+def test_a_forest_meets_a_mapper_of_fewer_features(case):
+    _, forest, codes, (x, mapper) = case
+    fewer = SimpleNamespace(**vars(mapper))
+    fewer.cuts, fewer.n_bins, fewer.is_categorical = mapper.cuts[:5], mapper.n_bins[:5], mapper.is_categorical[:5]
+    fewer.level_offset = mapper.level_offset[:6]
+    assert forest.used_features[-1] == 5
+    message = "The forest uses feature 5, the bin mapper has 5 features"
+    for call in (forest.margins, forest.apply, lambda source: next(forest.staged_margins(source))):
+        with pytest.raises(ValueError, match=message):
+            call((x, fewer))
+        with pytest.raises(ValueError, match="The forest uses feature 5, the rows have 5 features"):
+            call((x[:, :5], mapper))
+    for call in (forest.margins, forest.apply):
+        with pytest.raises(ValueError, match="The forest uses feature 5, the rows have 5 features"):
+            call(codes[:5])
 
 
 def test_unknown_kinds_are_refused():
@@ -302,10 +379,15 @@ def test_damaged_arrays_are_refused_or_harmless(data, kind, seed):
         if len(array):
             value = data.draw(st.integers(-5, 300))
             array[data.draw(st.integers(0, len(array) - 1))] = value % 256 if array.dtype == np.uint8 else value
+    restored = Forest.__new__(Forest)
     try:
         forest = Forest.from_dict(described)
     except ValueError:
+        with pytest.raises(ValueError, match=r"Malformed forest|does not hold each"):
+            restored.__setstate__(described)
         return
+    restored.__setstate__(described)
+    assert_same_forest(restored, forest)
     codes = rng.integers(0, 256, (int(forest.used_features.max(initial=0)) + 1, 70)).astype(np.uint8)
     n_leaves = np.diff(forest.leaf_offset)
     for n_rows in (70, 2):

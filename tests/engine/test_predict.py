@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 from oracles import predict as oracle
 
 import skboost
-from skboost._engine import predict
+from skboost._engine import layout, predict
 from skboost._forest import ForestBuilder
 
 TESTS = Path(__file__).parents[1]
@@ -279,6 +279,28 @@ def test_door_rejects_feature_tables_of_the_wrong_shape(door, name, change):
     forest, _, (x, mapper) = door
     setattr(mapper, name, change(getattr(mapper, name)))
     with pytest.raises(ValueError, match="of the features have the wrong"):
+        forest.margins((x, mapper))
+
+
+def test_trees_that_are_no_trees_are_not_laid_out():
+    offsets = np.array([0, 2]), np.array([0, 3])
+    zeros, walk, masks, leaves = np.zeros(2, np.int32), *np.zeros((2, 2, 4), np.int32), np.zeros(3, np.int32)
+    good = np.array([1, ~0], dtype=np.int32), np.array([~2, ~1], dtype=np.int32)
+    assert layout.lay_out_trees(*offsets, (zeros, zeros, *good), walk, masks, leaves) == 6
+    assert leaves.tolist() == [0, 1, 2]
+    for place, child in ((0, 0), (0, 2), (0, ~2), (1, 1), (1, ~3), (1, ~1)):
+        left = good[0].copy()
+        left[place] = child
+        with pytest.raises(ValueError, match="Tree 0 does not hold each"):
+            layout.lay_out_trees(*offsets, (zeros, zeros, left, good[1]), walk, masks, leaves)
+
+
+@pytest.mark.parametrize("n_bins", [-(2**31), 1, 257, 2**31 - 1])
+def test_door_rejects_numbers_of_cuts_beyond_the_table(door, n_bins):
+    forest, _, (x, _) = door
+    mapper = oracle.random_mapper(np.random.default_rng(8), 5, categorical=0.0)
+    mapper.n_bins[2] = n_bins
+    with pytest.raises(ValueError, match="The cuts of the features have the wrong number"):
         forest.margins((x, mapper))
 
 
