@@ -3,12 +3,24 @@
 Code 0 means missing (NaN) or a category never seen in training; codes 1, 2, ... are the value bins.
 """
 
+import numbers
+
 import numpy as np
 
+from skboost import _storage
 from skboost._engine import binning
 
+FORMAT_VERSION = 1
 TABLE_SIZE = 256
 LARGEST_MAX_BINS = 255
+_DTYPES = {
+    "cuts": np.float64,
+    "n_bins": np.int32,
+    "is_categorical": np.uint8,
+    "level_offset": np.int64,
+    "level_values": np.float64,
+    "level_codes": np.uint8,
+}
 
 
 def grid_weights(weights):
@@ -89,6 +101,20 @@ class BinMapper:
             raise ValueError(f"max_bins must lie between 2 and {LARGEST_MAX_BINS}, got {max_bins}")
         self.max_bins = max_bins
 
+    def __getstate__(self):
+        return {"format": FORMAT_VERSION, **vars(self)}
+
+    def __setstate__(self, state):
+        _storage.check_format(state, FORMAT_VERSION, "bin mapper")
+        self.max_bins = state.get("max_bins")
+        in_range = isinstance(self.max_bins, numbers.Integral) and 2 <= self.max_bins <= LARGEST_MAX_BINS
+        _require(in_range, "max_bins is out of range")
+        self.max_bins = int(self.max_bins)
+        if state.keys() - {"format", "max_bins"}:
+            for name, dtype in _DTYPES.items():
+                setattr(self, name, _storage.stored_array("bin mapper", name, state.get(name), dtype))
+            _check_tables(self)
+
     def fit(self, X, sample_weight=None, is_categorical=None, n_threads=1):
         """Find the cuts of numeric columns and the levels of categorical ones.
 
@@ -140,7 +166,7 @@ class BinMapper:
     @property
     def tables(self):
         """Arrays in the order in which the kernels take them."""
-        return self.cuts, self.n_bins, self.is_categorical, self.level_offset, self.level_values, self.level_codes
+        return tuple(getattr(self, name) for name in _DTYPES)
 
     def transform(self, X, n_threads=1):
         """Map X to codes, column by column and row by row.
@@ -196,3 +222,34 @@ def _level_codes(levels, totals, max_bins):
     codes = np.full(len(levels), max_bins, dtype=np.uint8)
     codes[heaviest] = np.arange(1, max_bins, dtype=np.uint8)
     return codes
+
+
+def _require(condition, message):
+    if not condition:
+        raise ValueError(f"Malformed bin mapper: {message}.")
+
+
+def _check_tables(mapper):
+    """Raise ValueError unless the tables have the shapes and the order that the kernels rely on."""
+    cuts, n_bins, is_categorical, level_offset, level_values, level_codes = mapper.tables
+    n_features = is_categorical.size
+    _require(is_categorical.shape == n_bins.shape == (n_features,), "n_bins and is_categorical differ in shape")
+    _require(cuts.shape == (n_features, TABLE_SIZE), "cuts has the wrong shape")
+    _require(level_offset.shape == (n_features + 1,), "level_offset has the wrong shape")
+    _require(level_values.shape == level_codes.shape == (level_codes.size,), "the levels and their codes do not match")
+    numeric = is_categorical == 0
+    _require(is_categorical.max(initial=0) <= 1, "is_categorical is neither 0 nor 1")
+    in_range = (n_bins >= 1 + numeric) & (n_bins <= mapper.max_bins + 1)
+    _require(in_range.all(), "n_bins is out of range")
+    is_cut = np.arange(TABLE_SIZE) < np.where(numeric, n_bins - 2, 0)[:, np.newaxis]
+    padded = np.array_equal(np.isfinite(cuts), is_cut) and (is_cut | (cuts == np.inf)).all()
+    _require(padded, "the finite cuts are not those before the last bin")
+    _require((~is_cut[:, 1:] | (cuts[:, 1:] > cuts[:, :-1])).all(), "the cuts do not ascend")
+    ascends = level_offset[0] == 0 and level_offset[-1] == len(level_codes)
+    ascends = ascends and (level_offset[1:] >= level_offset[:-1]).all()
+    n_levels = np.diff(level_offset)
+    _require(ascends and not n_levels[numeric].any(), "level_offset does not divide the levels of categorical columns")
+    feature = np.repeat(np.arange(n_features), n_levels)
+    _require(((level_codes >= 1) & (level_codes < n_bins[feature])).all(), "a level has a code that is no bin")
+    follows = (level_values[1:] > level_values[:-1]) | (feature[1:] != feature[:-1])
+    _require(follows.all() and not np.isnan(level_values).any(), "the levels do not ascend")

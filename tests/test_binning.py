@@ -3,6 +3,7 @@
 import math
 import pickle
 
+import joblib
 import numpy as np
 import pytest
 from hypothesis import given, settings
@@ -143,6 +144,7 @@ def test_any_numbers(X, max_bins):
     np.testing.assert_array_equal(columns == 0, np.isnan(X).T)
     assert np.all(columns.max(axis=1) < mapper.n_bins)
     assert np.all(mapper.n_bins <= max_bins + 1)
+    assert_same_mapper(pickle.loads(pickle.dumps(mapper)), mapper)
     for feature in range(X.shape[1]):
         x, codes, cuts = X[:, feature], columns[feature], mapper.thresholds(feature)
         assert np.all(np.isfinite(cuts))
@@ -211,6 +213,89 @@ def test_mapper_survives_pickling():
     assert_same_mapper(copy, mapper)
     assert copy.max_bins == 9
     np.testing.assert_array_equal(copy.transform_columns(X), mapper.transform_columns(X))
+
+
+def set_value(array, place, value):
+    array = array.copy()
+    array[place] = value
+    return array
+
+
+MALFORMED = {
+    "cuts of another type": ("cuts", lambda a: a.astype(np.float32)),
+    "a column of cuts too few": ("cuts", lambda a: np.ascontiguousarray(a[:, :255])),
+    "a feature too few in cuts": ("cuts", lambda a: a[:-1]),
+    "a flat table of cuts": ("cuts", lambda a: a.ravel()),
+    "cuts that descend": ("cuts", lambda a: set_value(a, (0, 0), a[0, 1])),
+    "a cut that is no number": ("cuts", lambda a: set_value(a, (0, 1), np.nan)),
+    "an infinite cut": ("cuts", lambda a: set_value(a, (0, 0), -np.inf)),
+    "a cut behind the last": ("cuts", lambda a: set_value(a, (0, 200), 1e300)),
+    "a padding that is no number": ("cuts", lambda a: set_value(a, (2, 0), np.nan)),
+    "a cut of a categorical column": ("cuts", lambda a: set_value(a, (2, 0), 1.0)),
+    "more bins than cuts": ("n_bins", lambda a: set_value(a, 0, a[0] + 1)),
+    "far more bins": ("n_bins", lambda a: set_value(a, 0, 10**6)),
+    "no bins": ("n_bins", lambda a: set_value(a, 0, 0)),
+    "a negative number of bins": ("n_bins", lambda a: set_value(a, 2, -5)),
+    "fewer bins than codes": ("n_bins", lambda a: set_value(a, 2, a[2] - 1)),
+    "bins of another type": ("n_bins", lambda a: a.astype(np.int64)),
+    "bins that are a list": ("n_bins", lambda a: a.tolist()),
+    "a feature too few in n_bins": ("n_bins", lambda a: a[:-1]),
+    "a third kind of column": ("is_categorical", lambda a: set_value(a, 0, 2)),
+    "a numeric column made categorical": ("is_categorical", lambda a: set_value(a, 0, 1)),
+    "a feature too few in is_categorical": ("is_categorical", lambda a: a[:-1]),
+    "offsets that start late": ("level_offset", lambda a: set_value(a, 0, 1)),
+    "offsets that end late": ("level_offset", lambda a: set_value(a, -1, a[-1] + 1)),
+    "offsets that descend": ("level_offset", lambda a: set_value(a, 3, -1)),
+    "an offset too few": ("level_offset", lambda a: a[:-1]),
+    "levels of a numeric column": ("level_offset", lambda a: set_value(a, 1, 1)),
+    "a level too few": ("level_values", lambda a: a[:-1]),
+    "equal levels": ("level_values", lambda a: set_value(a, 1, a[0])),
+    "a level that is no number": ("level_values", lambda a: set_value(a, 0, np.nan)),
+    "a code too few": ("level_codes", lambda a: a[:-1]),
+    "a level with the code of missing": ("level_codes", lambda a: set_value(a, 0, 0)),
+    "a code beyond the last bin": ("level_codes", lambda a: set_value(a, 0, 255)),
+    "impossible max_bins": ("max_bins", lambda _: 256),
+    "fewer max_bins than bins": ("max_bins", lambda _: 3),
+    "max_bins that is no number": ("max_bins", lambda _: "9"),
+}
+
+
+@pytest.mark.parametrize("name", MALFORMED)
+def test_tampered_pickles_are_refused(name):
+    """The kernels trust the tables, so that a pickle that leads out of them must not become a mapper."""
+    X = mixed_data(np.random.default_rng(5), 100)
+    mapper = BinMapper(9).fit(X, is_categorical=CATEGORICAL)
+    attribute, change = MALFORMED[name]
+    setattr(mapper, attribute, change(getattr(mapper, attribute)))
+    text = pickle.dumps(mapper)
+    with pytest.raises(ValueError, match="Malformed bin mapper"):
+        pickle.loads(text)
+
+
+def test_mappers_without_tables_are_saved_too():
+    assert vars(pickle.loads(pickle.dumps(BinMapper(9)))) == {"max_bins": 9}
+    mapper = BinMapper().fit(np.arange(4.0).reshape(2, 2))
+    del mapper.cuts
+    text = pickle.dumps(mapper)
+    with pytest.raises(ValueError, match="Malformed bin mapper: cuts"):
+        pickle.loads(text)
+
+
+def test_pickles_of_another_format_say_what_to_do():
+    state = BinMapper().fit(np.arange(4.0).reshape(2, 2)).__getstate__()
+    for wrong in ({**state, "format": 2}, {"max_bins": 9}, None):
+        with pytest.raises(ValueError, match=r"this skboost reads format 1: .* or fit the model again"):
+            BinMapper.__new__(BinMapper).__setstate__(wrong)
+
+
+def test_mapped_tables_stay_mapped(tmp_path):
+    X = mixed_data(np.random.default_rng(5), 100)
+    mapper = BinMapper(9).fit(X, is_categorical=CATEGORICAL)
+    joblib.dump(mapper, tmp_path / "mapper.joblib")
+    mapped = joblib.load(tmp_path / "mapper.joblib", mmap_mode="r")
+    assert_same_mapper(mapped, mapper)
+    assert all(isinstance(getattr(mapped, name), np.memmap) for name in ATTRIBUTES)
+    np.testing.assert_array_equal(mapped.transform_columns(X), mapper.transform_columns(X))
 
 
 @pytest.mark.parametrize("max_bins", [1, 256])
