@@ -3,10 +3,10 @@
 import inspect
 
 import numpy as np
-from sklearn.utils._param_validation import Interval, StrOptions
+from sklearn.utils._param_validation import Interval, RealNotInt, StrOptions, validate_parameter_constraints
 from sklearn.utils.validation import _check_monotonic_cst, _check_sample_weight
 
-__all__ = ["Interval", "StrOptions", "check_monotonic_cst", "check_sample_weight"]
+__all__ = ["Interval", "RealNotInt", "StrOptions", "check_monotonic_cst", "check_parameters", "check_sample_weight"]
 
 # Since 1.9 scikit-learn refuses weights that are all zero unless told otherwise; here the refusal has one wording.
 _ALLOW_ALL_ZERO = (
@@ -14,6 +14,13 @@ _ALLOW_ALL_ZERO = (
     if "allow_all_zero_weights" in inspect.signature(_check_sample_weight).parameters
     else {}
 )
+
+
+def check_parameters(estimator):
+    """Raise InvalidParameterError for parameters outside their constraints; NumPy's floats count as floats."""
+    params = estimator.get_params(deep=False)
+    params = {name: float(value) if isinstance(value, np.floating) else value for name, value in params.items()}
+    validate_parameter_constraints(estimator._parameter_constraints, params, caller_name=type(estimator).__name__)
 
 
 def check_sample_weight(sample_weight, X):

@@ -40,14 +40,15 @@ class Uncertainty:
     total : ndarray of shape (n_samples,) or None
         Sum of ``data`` and ``knowledge``, None with ``data``.
     support : ndarray of shape (n_samples,) or None, default=None
-        Share of the model that has seen data at the sample, 1 on training rows. None where the model cannot say.
+        Share of the model that has seen data at the sample, 1 on training rows. None where the model cannot say, which
+        is every model of this version.
     member_iterations : ndarray of shape (n_members,) or None, default=None
         Number of iterations behind each member of a virtual ensemble, None when members are separate models.
 
     Examples
     --------
     >>> import numpy as np
-    >>> from skboost._uncertainty import Uncertainty
+    >>> from skboost import Uncertainty
     >>> knowledge, data = np.array([0.25, 1.0]), np.array([0.5, 0.5])
     >>> result = Uncertainty(np.array([2.0, 3.0]), knowledge, data, data + knowledge)
     >>> result

@@ -36,7 +36,7 @@ class SGLBRegressor(RegressorMixin, BaseSGLB):
     max_depth : int or None, default=6
         Largest depth of a tree. None means no limit; "symmetric" needs a depth between 1 and 16.
     max_leaf_nodes : int or None, default=None
-        Largest number of leaves. None means no limit, but 31 with "lossguide". Not for "symmetric".
+        Largest number of leaves. None: no limit; 31 for "lossguide". Must be None for "symmetric".
     min_samples_leaf : float, default=1
         Least total sample weight of a leaf (before class weights).
     l2_regularization : float, default=1.0
@@ -74,8 +74,9 @@ class SGLBRegressor(RegressorMixin, BaseSGLB):
         Gradient leaves have a clean stationary law; Newton leaves are an approximation unless the second derivative
         is constant. The same for squared error.
     averaging : {"last", "mean"}, default="last"
-        What `predict` uses: the last state of the chain, or the mean of the raw scores over the second half of the
-        chain.
+        What predictions use: the last state of the chain, or the mean of the raw scores over the second half of the
+        chain. A switch of predictions, which `set_params` may change after the fit; virtual ensembles and uncertainties
+        do not depend on it. "mean" does not go with `early_stopping`, which scores the last state.
     noise_variance : float or "auto", default="auto"
         Variance of the target around the model, for loss="squared_error" with noise. "auto" measures it on held-out
         rows of a short fit without noise.
@@ -92,11 +93,12 @@ class SGLBRegressor(RegressorMixin, BaseSGLB):
         Score of early stopping: "loss" for minus the mean loss, a name or callable of scikit-learn, None for the
         estimator's own score.
     warm_start : bool, default=False
-        Continue the chain of the last fit up to `n_estimators`; on the same data the result equals one uninterrupted
-        fit.
+        Continue the chain of the last fit up to `n_estimators`; the result equals one uninterrupted fit. Besides
+        `n_estimators` only `n_jobs`, `verbose`, `averaging`, `n_iter_no_change` and `tol` may change; another change,
+        of the data too, is refused by name.
     n_jobs : int or None, default=None
-        Threads. None: all usable cores as limited by threadpoolctl and OMP_NUM_THREADS; -1 all, -2 all but one. The
-        result does not depend on it.
+        Threads. None: one for each physical core that the process may use, as limited by threadpoolctl, or what
+        OMP_NUM_THREADS says; -1 the same, -2 one less. The result does not depend on it.
     random_state : int, RandomState instance or None, default=None
         Seed of all draws. They are keyed by the content of the rows, so the order of the rows does not matter.
     verbose : int, default=0
@@ -128,12 +130,14 @@ class SGLBRegressor(RegressorMixin, BaseSGLB):
 
     Notes
     -----
-    Iteration t shrinks the model by s_t, takes gradients g there, grows the tree on ``w g + sigma sqrt(w) xi``
-    and gives the leaf of weight W and gradient sum G the step ``-eps (G + sigma sqrt(W + lambda) xi) / (W +
-    lambda)`` with fresh noise. With ``T = 1`` the chain's stationary law is the posterior; larger T
-    concentrates it. Structure noise is drawn per distinct row of bins, so whole-number weights equal repeated
-    rows and the order of rows is irrelevant. One iteration costs about one addition per row and column and
-    level; memory is about three bytes per row and column.
+    Iteration t shrinks the model by s_t, takes gradients g there, grows the tree on ``w g + sigma sqrt(w) xi`` and
+    gives the leaf of weight W and gradient sum G the step ``-eps (G + sigma sqrt(D) xi) / D`` with fresh noise and ``D
+    = W + lambda``; "poisson" multiplies W by the mean of y, Newton leaves have the sum of second derivatives in its
+    place, and the log deviation of "gaussian" divides by ``D - G``. With ``T = 1`` the chain's stationary law is the
+    posterior; larger T concentrates it. Structure noise is drawn per distinct row of bins, so whole-number weights
+    equal repeated rows and the order of rows is irrelevant. One iteration costs about one addition per row and column
+    and level; memory is about three bytes per row and column, besides X itself and the float copy that is made of a
+    data frame.
 
     References
     ----------
@@ -269,7 +273,7 @@ class SGLBRegressor(RegressorMixin, BaseSGLB):
         Yields
         ------
         ndarray of shape (n_samples,)
-            What `predict` of a model stopped there returns.
+            What `predict` of a model stopped there returns; with averaging="mean" up to rounding.
         """
         for raw in self._staged_raw(X):
             yield self._from_raw(raw, self._loss)
@@ -278,7 +282,7 @@ class SGLBRegressor(RegressorMixin, BaseSGLB):
         """Predict with the members of the virtual ensemble.
 
         Member k is the state of the chain after ``n_iter_ - (n_members - k) p`` iterations, ``p = n_iter_ // (2
-        n_members)``: it equals the model of the same parameters stopped there.
+        n_members)``: it is the state of the chain of the same parameters stopped there, whatever `averaging` says.
 
         Parameters
         ----------
@@ -310,6 +314,9 @@ class SGLBRegressor(RegressorMixin, BaseSGLB):
 
     def predict_uncertainty(self, X, n_members=10):
         """Predict with uncertainty.
+
+        `mean` is the mean over the members; it need not equal `predict`, which uses the state or the average of states
+        that `averaging` names.
 
         Parameters
         ----------
@@ -359,7 +366,7 @@ class SGLBClassifier(ClassifierMixin, BaseSGLB):
     max_depth : int or None, default=6
         Largest depth of a tree. None means no limit; "symmetric" needs a depth between 1 and 16.
     max_leaf_nodes : int or None, default=None
-        Largest number of leaves. None means no limit, but 31 with "lossguide". Not for "symmetric".
+        Largest number of leaves. None: no limit; 31 for "lossguide". Must be None for "symmetric".
     min_samples_leaf : float, default=1
         Least total sample weight of a leaf (before class weights).
     l2_regularization : float, default=1.0
@@ -398,8 +405,9 @@ class SGLBClassifier(ClassifierMixin, BaseSGLB):
         Gradient leaves have a clean stationary law; Newton leaves are an approximation unless the second derivative
         is constant. The same for squared error.
     averaging : {"last", "mean"}, default="last"
-        What `predict` uses: the last state of the chain, or the mean of the raw scores over the second half of the
-        chain.
+        What predictions use: the last state of the chain, or the mean of the raw scores over the second half of the
+        chain. A switch of predictions, which `set_params` may change after the fit; virtual ensembles and uncertainties
+        do not depend on it. "mean" does not go with `early_stopping`, which scores the last state.
     early_stopping : bool, default=False
         Stop when the score has not grown for `n_iter_no_change` iterations and keep the best model. It selects an
         early state of the chain, so leave it off when the uncertainties matter.
@@ -413,14 +421,15 @@ class SGLBClassifier(ClassifierMixin, BaseSGLB):
         Score of early stopping: "loss" for minus the mean loss, a name or callable of scikit-learn, None for the
         estimator's own score.
     warm_start : bool, default=False
-        Continue the chain of the last fit up to `n_estimators`; on the same data the result equals one uninterrupted
-        fit.
+        Continue the chain of the last fit up to `n_estimators`; the result equals one uninterrupted fit. Besides
+        `n_estimators` only `n_jobs`, `verbose`, `averaging`, `n_iter_no_change` and `tol` may change; another change,
+        of the data too, is refused by name.
     class_weight : dict, "balanced" or None, default=None
         Weights of the classes, multiplied with the sample weights. "balanced": inverse to the total weight of the
-        class.
+        class. They weigh rows held out for early stopping too, but not `X_val`.
     n_jobs : int or None, default=None
-        Threads. None: all usable cores as limited by threadpoolctl and OMP_NUM_THREADS; -1 all, -2 all but one. The
-        result does not depend on it.
+        Threads. None: one for each physical core that the process may use, as limited by threadpoolctl, or what
+        OMP_NUM_THREADS says; -1 the same, -2 one less. The result does not depend on it.
     random_state : int, RandomState instance or None, default=None
         Seed of all draws. They are keyed by the content of the rows, so the order of the rows does not matter.
     verbose : int, default=0
@@ -454,12 +463,13 @@ class SGLBClassifier(ClassifierMixin, BaseSGLB):
 
     Notes
     -----
-    Iteration t shrinks the model by s_t, takes gradients g there, grows the tree on ``w g + sigma sqrt(w) xi``
-    and gives the leaf of weight W and gradient sum G the step ``-eps (G + sigma sqrt(W + lambda) xi) / (W +
-    lambda)`` with fresh noise. With ``T = 1`` the chain's stationary law is the posterior; larger T
-    concentrates it. Structure noise is drawn per distinct row of bins, so whole-number weights equal repeated
-    rows and the order of rows is irrelevant. One iteration costs about one addition per row and column and
-    level; memory is about three bytes per row and column.
+    Iteration t shrinks the model by s_t, takes gradients g there, grows the tree on ``w g + sigma sqrt(w) xi`` and
+    gives the leaf of weight W and gradient sum G the step ``-eps (G + sigma sqrt(D) xi) / D`` with fresh noise and ``D
+    = W + lambda``; Newton leaves have the sum of second derivatives in the place of W. With ``T = 1`` the chain's
+    stationary law is the posterior; larger T concentrates it. Structure noise is drawn per distinct row of bins, so
+    whole-number weights equal repeated rows and the order of rows is irrelevant. One iteration costs about one addition
+    per row and column and level; memory is about three bytes per row and column, besides X itself and the float copy
+    that is made of a data frame.
 
     References
     ----------
@@ -601,7 +611,7 @@ class SGLBClassifier(ClassifierMixin, BaseSGLB):
         Yields
         ------
         ndarray of shape (n_samples,) or (n_samples, n_classes)
-            What `decision_function` of a model stopped there returns.
+            What `decision_function` of a model stopped there returns; with averaging="mean" up to rounding.
         """
         for raw in self._staged_raw(X):
             yield raw[:, 0] if raw.shape[1] == 1 else raw
@@ -648,7 +658,7 @@ class SGLBClassifier(ClassifierMixin, BaseSGLB):
         Yields
         ------
         ndarray of shape (n_samples, n_classes)
-            What `predict_proba` of a model stopped there returns.
+            What `predict_proba` of a model stopped there returns; with averaging="mean" up to rounding.
         """
         for raw in self._staged_raw(X):
             yield self._proba(raw, self._loss)
@@ -679,7 +689,7 @@ class SGLBClassifier(ClassifierMixin, BaseSGLB):
         Yields
         ------
         ndarray of shape (n_samples,)
-            What `predict` of a model stopped there returns.
+            What `predict` of a model stopped there returns; with averaging="mean" up to rounding.
         """
         for raw in self._staged_raw(X):
             yield self._labels(raw)
@@ -692,7 +702,7 @@ class SGLBClassifier(ClassifierMixin, BaseSGLB):
         """Predict class probabilities with the members of the virtual ensemble.
 
         Member k is the state of the chain after ``n_iter_ - (n_members - k) p`` iterations, ``p = n_iter_ // (2
-        n_members)``: it equals the model of the same parameters stopped there.
+        n_members)``: it is the state of the chain of the same parameters stopped there, whatever `averaging` says.
 
         Parameters
         ----------
@@ -715,6 +725,9 @@ class SGLBClassifier(ClassifierMixin, BaseSGLB):
 
     def predict_uncertainty(self, X, n_members=10):
         """Predict class probabilities with uncertainty.
+
+        `mean` is the mean over the members; it need not equal `predict_proba`, which uses the state or the average of
+        states that `averaging` names.
 
         Parameters
         ----------

@@ -10,7 +10,7 @@ from sklearn.metrics import check_scoring
 from sklearn.utils.validation import check_is_fitted
 
 from skboost._binning import BinMapper
-from skboost._compat import Interval, StrOptions
+from skboost._compat import Interval, RealNotInt, StrOptions, check_parameters
 from skboost._early_stopping import EarlyStopping
 from skboost._losses import Loss
 from skboost._parallel import cap_threads, effective_n_threads
@@ -84,7 +84,7 @@ class BaseSGLB(BaseEstimator):
         "l2_regularization": [Interval(numbers.Real, 0, None, closed="left")],
         "max_bins": [Interval(numbers.Integral, 2, 255, closed="both")],
         "max_features": [
-            Interval(numbers.Real, 0, 1, closed="right"),
+            Interval(RealNotInt, 0, 1, closed="right"),
             Interval(numbers.Integral, 1, None, closed="left"),
         ],
         "subsample": [Interval(numbers.Real, 0, 1, closed="right")],
@@ -100,7 +100,7 @@ class BaseSGLB(BaseEstimator):
         "averaging": [StrOptions({"last", "mean"})],
         "early_stopping": ["boolean"],
         "validation_fraction": [
-            Interval(numbers.Real, 0, 1, closed="neither"),
+            Interval(RealNotInt, 0, 1, closed="neither"),
             Interval(numbers.Integral, 1, None, closed="left"),
             None,
         ],
@@ -163,7 +163,7 @@ class BaseSGLB(BaseEstimator):
             If a parameter is out of its range, two parameters contradict each other, or the data are not usable.
             Nothing is fitted then.
         """
-        self._validate_params()
+        check_parameters(self)
         self._check_params_jointly()
         if (X_val is None) != (y_val is None):
             raise ValueError("X_val and y_val go together: give both or neither.")
