@@ -18,6 +18,8 @@ from skboost._engine import losses as engine
 # Beyond these raw scores the compiled losses stop in exp, and so do the links.
 LOG_MEAN_MAX = 30.0
 LOG_SD_MAX = 20.0
+# Below this factor steps of the multinomial loss would no longer be stable at learning rates in use.
+LEAST_CURVATURE = 1 / 16
 # Share of a class without weight, as in LightGBM: its log stays finite.
 MIN_SHARE = 1e-15
 
@@ -35,8 +37,9 @@ class Loss:
         Whether the second derivative is 1 everywhere.
     leaf_curvature : float
         Constant that multiplies the weights in the denominators of gradient leaves. Steps are stable while the learning
-        rate times second derivative over `leaf_curvature` is below 2, so it is 1 but for "poisson", whose second
-        derivative has no bound: there it is the value at the base score, once ``bind`` has seen it.
+        rate times second derivative over `leaf_curvature` is below 2. It is 1 but for the multinomial log loss and for
+        "poisson", whose second derivative has no bound: there it is the value at the base score, once ``bind`` has seen
+        it.
     needs_noise_variance : bool
         Whether the loss is a likelihood only after division by a variance, the estimators' ``noise_variance``.
     predicts_spread : bool
@@ -169,7 +172,9 @@ class BinaryLogLoss(Loss):
 class MultinomialLogLoss(Loss):
     """Log loss of three or more classes; one raw score per class, predictions are softmax probabilities.
 
-    The base score is centred: log shares of the classes less their mean.
+    The base score is centred: log shares of the classes less their mean. With many classes the second derivatives p (1 - p)
+    are small, and gradient steps of the weights alone would be too short: their denominators are scaled by twice the
+    value at equal shares.
     """
 
     name = "log_loss"
@@ -177,6 +182,8 @@ class MultinomialLogLoss(Loss):
 
     def __init__(self, n_classes):
         self.n_outputs = n_classes
+        share = 1 / n_classes
+        self.leaf_curvature = max(2 * share * (1 - share), LEAST_CURVATURE)
 
     def __repr__(self):
         return f"{type(self).__name__}(n_classes={self.n_outputs})"

@@ -337,7 +337,7 @@ CHANGES = {
     "early_stopping": {"early_stopping": True},
     "validation_fraction": {"early_stopping": True, "validation_fraction": 0.4},
     "n_iter_no_change": {"early_stopping": True, "n_iter_no_change": 1, "n_estimators": 200},
-    "tol": {"early_stopping": True, "tol": 10.0, "n_estimators": 30},
+    "tol": {"early_stopping": True, "tol": 10.0, "n_iter_no_change": 1, "n_estimators": 30},
     "scoring": {"early_stopping": True, "scoring": None},
     "class_weight": {"class_weight": {"no": 3.0}},
     "random_state": {"random_state": 1},
