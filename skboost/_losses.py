@@ -172,9 +172,9 @@ class BinaryLogLoss(Loss):
 class MultinomialLogLoss(Loss):
     """Log loss of three or more classes; one raw score per class, predictions are softmax probabilities.
 
-    The base score is centred: log shares of the classes less their mean. With many classes the second derivatives p (1 - p)
-    are small, and gradient steps of the weights alone would be too short: their denominators are scaled by twice the
-    value at equal shares.
+    The base score is centred: log shares of the classes less their mean. With many classes the second derivatives
+    p (1 - p) are small, and gradient steps of the weights alone would be too short: their denominators are scaled by
+    twice the value at equal shares.
     """
 
     name = "log_loss"

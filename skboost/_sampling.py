@@ -3,7 +3,7 @@
 Rows are drawn as copies: a row of the whole-number weight w is w copies. The draw of a copy is a function of (seed,
 stream, iteration, codes of the row, y, copy number), and copies of equal codes and y are numbered through in any order,
 as they are exchangeable. So a draw does not depend on the order of the rows, and weights equal repeated rows. A row of
-fractional weight is a single copy; so is every row when the whole-number weights sum to more than 2**26.
+fractional weight is a single copy; so is every row when the whole-number weights sum to more than 2**22.
 """
 
 import numbers
@@ -13,7 +13,7 @@ import numpy as np
 from skboost._binning import grid_weights
 from skboost._engine import sampling
 
-MOST_COPIES = 2**26
+MOST_COPIES = 2**22
 
 
 def row_hashes(codes_row, n_features, n_threads=1):

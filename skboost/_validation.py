@@ -22,6 +22,8 @@ from skboost._categories import X_CHECKS, as_table, categorical_mask, drop_unuse
 # Column types of dates and times, in lower case and without parameters.
 TEMPORAL = {"datetime64", "timedelta64", "period", "timestamp", "date32", "date64", "time32", "time64"}
 TEMPORAL |= {"date", "datetime", "time", "duration"}
+# Weights beyond this range would leave the arithmetic of sums and quotients.
+LARGEST_WEIGHT = 1e100
 
 
 @dataclass(frozen=True)
@@ -175,6 +177,11 @@ def _drop_weightless(X, y, sample_weight):
         return X, y, None
     sample_weight = _compat.check_sample_weight(sample_weight, X)
     kept = sample_weight > 0
+    if sample_weight.max() > LARGEST_WEIGHT or sample_weight[kept].min() < 1 / LARGEST_WEIGHT:
+        raise ValueError(
+            f"sample_weight must be 0 or lie between {1 / LARGEST_WEIGHT:g} and {LARGEST_WEIGHT:g}, got values between "
+            f"{sample_weight[kept].min():g} and {sample_weight.max():g}."
+        )
     if not kept.all():
         X, y, sample_weight = X[kept], y[kept], sample_weight[kept]
     return X, y, None if np.all(sample_weight == 1) else sample_weight
@@ -296,9 +303,13 @@ def resolve_interaction_cst(interaction_cst, n_features):
             f"interaction_cst must be a sequence of collections of column numbers, got {interaction_cst!r}"
         ) from None
     for group in groups:
-        if not all(isinstance(member, numbers.Integral) and 0 <= member < n_features for member in group):
+        if not all(_is_column(member, n_features) for member in group):
             raise ValueError(
                 f"interaction_cst must hold column numbers in [0, {n_features - 1}], got the group {group!r}"
             )
     rest = set(range(n_features)).difference(*groups)
     return [*groups, rest] if rest else groups
+
+
+def _is_column(member, n_features):
+    return isinstance(member, numbers.Integral) and not isinstance(member, bool) and 0 <= member < n_features

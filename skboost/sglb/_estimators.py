@@ -28,7 +28,7 @@ class SGLBRegressor(RegressorMixin, BaseSGLB):
     n_estimators : int, default=1000
         Number of boosting iterations. Each grows one tree, with vector leaves when the loss has several outputs.
     learning_rate : float, default=0.1
-        Step of the chain (eps), in (0, 1].
+        Step of the chain (eps), in [1e-10, 1].
     grow_policy : {"symmetric", "depthwise", "lossguide"}, default="symmetric"
         "symmetric": all nodes of a level share one test (fast to evaluate, smooth); a node that a level's test would
         leave with a child below `min_samples_leaf` stays whole in that level. "depthwise": level by level.
@@ -91,7 +91,7 @@ class SGLBRegressor(RegressorMixin, BaseSGLB):
         Growth of the score that counts.
     scoring : str, callable or None, default="loss"
         Score of early stopping: "loss" for minus the mean loss, a name or callable of scikit-learn, None for the
-        estimator's own score.
+        estimator's own score. Scorers may use predictions and the target; the X they see is a placeholder.
     warm_start : bool, default=False
         Continue the chain of the last fit up to `n_estimators`; the result equals one uninterrupted fit. Besides
         `n_estimators` only `n_jobs`, `verbose`, `averaging`, `n_iter_no_change` and `tol` may change; another change,
@@ -358,7 +358,7 @@ class SGLBClassifier(ClassifierMixin, BaseSGLB):
     n_estimators : int, default=1000
         Number of boosting iterations. Each grows one tree, with vector leaves when the loss has several outputs.
     learning_rate : float, default=0.1
-        Step of the chain (eps), in (0, 1].
+        Step of the chain (eps), in [1e-10, 1].
     grow_policy : {"symmetric", "depthwise", "lossguide"}, default="symmetric"
         "symmetric": all nodes of a level share one test (fast to evaluate, smooth); a node that a level's test would
         leave with a child below `min_samples_leaf` stays whole in that level. "depthwise": level by level.
@@ -419,7 +419,7 @@ class SGLBClassifier(ClassifierMixin, BaseSGLB):
         Growth of the score that counts.
     scoring : str, callable or None, default="loss"
         Score of early stopping: "loss" for minus the mean loss, a name or callable of scikit-learn, None for the
-        estimator's own score.
+        estimator's own score. Scorers may use predictions and the target; the X they see is a placeholder.
     warm_start : bool, default=False
         Continue the chain of the last fit up to `n_estimators`; the result equals one uninterrupted fit. Besides
         `n_estimators` only `n_jobs`, `verbose`, `averaging`, `n_iter_no_change` and `tol` may change; another change,

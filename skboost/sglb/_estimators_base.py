@@ -1,6 +1,7 @@
 """What the regressor and the classifier share: fit as validate, run, store; predictions from the stored forest."""
 
 import numbers
+import warnings
 from dataclasses import dataclass, replace
 from functools import partial
 
@@ -40,6 +41,8 @@ from skboost.sglb._warm_start import (
 SYMMETRIC_DEPTH = 16
 LOSSGUIDE_LEAVES = 31
 MOST_OUTPUTS = 255
+# A mean weight below this makes rows count for much less than rows.
+LIGHT_ROWS = 0.1
 
 
 @dataclass(frozen=True)
@@ -76,7 +79,7 @@ class BaseSGLB(BaseEstimator):
 
     _parameter_constraints: dict = {  # noqa: RUF012 (scikit-learn's protocol)
         "n_estimators": [Interval(numbers.Integral, 1, None, closed="left")],
-        "learning_rate": [Interval(numbers.Real, 0, 1, closed="right")],
+        "learning_rate": [Interval(numbers.Real, 1e-10, 1, closed="both")],
         "grow_policy": [StrOptions({"symmetric", "depthwise", "lossguide"})],
         "max_depth": [Interval(numbers.Integral, 1, None, closed="left"), None],
         "max_leaf_nodes": [Interval(numbers.Integral, 2, None, closed="left"), None],
@@ -242,7 +245,7 @@ class BaseSGLB(BaseEstimator):
         loss = loss.bind(data.y, weight)
         mapper = BinMapper(self.max_bins).fit(data.X, data.sample_weight, data.is_categorical, n_threads)
         codes_col, codes_row = mapper.transform(data.X, n_threads)
-        draws = self.subsample < 1 or self.early_stopping or resolve_dynamics(self, 1.0).noisy
+        draws = self.subsample < 1 or self.early_stopping or self.langevin or self.posterior_sampling
         hashes = row_hashes(codes_row, data.n_features, n_threads) if draws else None
         target = loss.to_internal(data.y)
         rows = Rows(codes_col, codes_row, mapper.n_bins, mapper.is_categorical, target, weight, leaf_weight, hashes)
@@ -259,6 +262,8 @@ class BaseSGLB(BaseEstimator):
         """Return all that the chain is made from, as numbers."""
         rules = self._tree_rules(task.data, task.loss)
         dynamics = resolve_dynamics(self, task.rows.total_weight)
+        if self.posterior_sampling:
+            warn_of_light_rows(task.rows)
         noise_variance, measured = self._resolve_noise_variance(task, rules, dynamics, warm)
         return ChainRecord(
             loss=task.loss,
@@ -367,6 +372,8 @@ class BaseSGLB(BaseEstimator):
         if self.validation_fraction is None:
             return task
         data, rows, fraction = task.data, task.rows, self.validation_fraction
+        if isinstance(fraction, numbers.Integral) and fraction >= rows.total_weight:
+            raise ValueError(f"validation_fraction={fraction} must be below the number of rows, {rows.total_weight:g}.")
         train, held = split_copies(
             fraction if isinstance(fraction, numbers.Integral) else float(fraction),
             task.seed, STREAM_VALIDATION, rows.hashes, target_ranks(data.y), data.sample_weight,
@@ -498,6 +505,18 @@ class BaseSGLB(BaseEstimator):
 
 def _none_if_ones(weight):
     return None if np.all(weight == 1) else weight
+
+
+def warn_of_light_rows(rows):
+    """Warn when sample weights that mean numbers of rows sum to far fewer rows than there are."""
+    n_rows, total = len(rows.y), rows.total_weight
+    if total < LIGHT_ROWS * n_rows:
+        warnings.warn(
+            f"The sample weights of {n_rows} rows sum to {total:g}. Posterior sampling takes them as numbers of rows, "
+            "so the data count for little; multiply sample_weight so that its mean is about 1.",
+            UserWarning,
+            stacklevel=5,
+        )
 
 
 class StageRegressor(RegressorMixin, BaseEstimator):

@@ -1,5 +1,7 @@
 """Follow a chain: scores after every iteration, progress lines, early stopping."""
 
+import math
+
 import numpy as np
 
 
@@ -84,6 +86,8 @@ class Monitor:
         if self.validation is None:
             return self.stopping.update(self.train_scores[-1])
         self.validation_scores.append(self.validation_score(self.validation.scores))
+        if math.isnan(self.validation_scores[-1]):
+            raise ValueError("scoring returned NaN for the validation rows.")
         return self.stopping.update(self.validation_scores[-1])
 
 

@@ -61,6 +61,11 @@ def resolve_dynamics(params, total_weight):
     Returns
     -------
     Dynamics
+
+    Raises
+    ------
+    ValueError
+        If the weights are so small that the shrinkage would not leave a positive share of the model.
     """
     noisy = params.posterior_sampling if params.langevin is None else params.langevin
     if not noisy:
@@ -70,6 +75,11 @@ def resolve_dynamics(params, total_weight):
     else:
         temperature = DEFAULT_TEMPERATURE if params.posterior_sampling else LANGEVIN_TEMPERATURE
     rate = 0.5 / total_weight if params.posterior_sampling else (params.model_shrink_rate or 0.0)
+    if params.posterior_sampling and rate * params.learning_rate >= 1:
+        raise ValueError(
+            f"sample_weight sums to {total_weight:g}. With posterior_sampling=True weights count rows and their sum "
+            f"must be above learning_rate / 2 = {params.learning_rate / 2:g}; multiply them so that their mean is about 1."
+        )
     return Dynamics(temperature, float(rate), params.model_shrink_mode == "decreasing")
 
 

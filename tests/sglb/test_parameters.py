@@ -337,7 +337,7 @@ CHANGES = {
     "early_stopping": {"early_stopping": True},
     "validation_fraction": {"early_stopping": True, "validation_fraction": 0.4},
     "n_iter_no_change": {"early_stopping": True, "n_iter_no_change": 1, "n_estimators": 200},
-    "tol": {"early_stopping": True, "tol": 10.0, "n_iter_no_change": 1, "n_estimators": 30},
+    "tol": {"early_stopping": True, "tol": 10.0, "n_iter_no_change": 2, "n_estimators": 60, "learning_rate": 0.02},
     "scoring": {"early_stopping": True, "scoring": None},
     "class_weight": {"class_weight": {"no": 3.0}},
     "random_state": {"random_state": 1},
@@ -705,3 +705,39 @@ def test_importances_are_shares_of_gain():
     assert (model.feature_importances_[:2] > model.feature_importances_[2:].max()).all()
     constant = make_estimator().fit(np.zeros((30, 2)), np.arange(30.0))
     np.testing.assert_array_equal(constant.feature_importances_, 0)
+
+
+# ---------------------------------------------------------------- weights that are not numbers of rows
+
+
+def test_weights_too_light_for_the_shrinkage_are_refused():
+    X, y = make_data("squared_error")
+    with pytest.raises(ValueError, match="sample_weight sums to"):
+        make_estimator("squared_error").fit(X, y, sample_weight=np.full(len(y), 1e-6))
+    plain = make_estimator("squared_error", posterior_sampling=False, min_samples_leaf=1e-6, l2_regularization=0.0)
+    assert np.isfinite(plain.fit(X, y, sample_weight=np.full(len(y), 1e-6)).predict(X)).all()
+
+
+def test_light_weights_warn():
+    X, y = make_data("squared_error")
+    with pytest.warns(UserWarning, match="sample weights of"):
+        make_estimator("squared_error").fit(X, y, sample_weight=np.full(len(y), 0.05))
+
+
+@pytest.mark.parametrize("size", [1e140, 1e-140])
+def test_weights_beyond_the_arithmetic_are_refused(size):
+    X, y = make_data("squared_error")
+    with pytest.raises(ValueError, match="sample_weight must be 0 or lie between"):
+        make_estimator("squared_error").fit(X, y, sample_weight=np.full(len(y), size))
+
+
+def test_a_validation_part_must_leave_rows_to_train_on():
+    X, y = make_data("squared_error")
+    with pytest.raises(ValueError, match=r"validation_fraction=.* must be below"):
+        make_estimator("squared_error", early_stopping=True, validation_fraction=len(y)).fit(X, y)
+
+
+def test_a_score_that_is_not_a_number_is_refused():
+    X, y = make_data("squared_error")
+    with pytest.raises(ValueError, match="scoring returned NaN"):
+        make_estimator("squared_error", early_stopping=True, scoring=lambda *_: np.nan).fit(X, y)
