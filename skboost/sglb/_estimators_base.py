@@ -373,7 +373,9 @@ class BaseSGLB(BaseEstimator):
             return task
         data, rows, fraction = task.data, task.rows, self.validation_fraction
         if isinstance(fraction, numbers.Integral) and fraction >= rows.total_weight:
-            raise ValueError(f"validation_fraction={fraction} must be below the number of rows, {rows.total_weight:g}.")
+            raise ValueError(
+                f"early_stopping=True with validation_fraction={fraction} needs more rows, got {rows.total_weight:g}."
+            )
         train, held = split_copies(
             fraction if isinstance(fraction, numbers.Integral) else float(fraction),
             task.seed, STREAM_VALIDATION, rows.hashes, target_ranks(data.y), data.sample_weight,

@@ -78,7 +78,7 @@ def resolve_dynamics(params, total_weight):
     if params.posterior_sampling and rate * params.learning_rate >= 1:
         raise ValueError(
             f"sample_weight sums to {total_weight:g}. With posterior_sampling=True weights count rows and their sum "
-            f"must be above learning_rate / 2 = {params.learning_rate / 2:g}; multiply them so that their mean is near 1."
+            f"must be above learning_rate / 2 = {params.learning_rate / 2:g}; multiply them to a mean near 1."
         )
     return Dynamics(temperature, float(rate), params.model_shrink_mode == "decreasing")
 

@@ -297,17 +297,6 @@ def test_scoring_without_validation_rows_scores_the_training_rows():
     np.testing.assert_allclose(model.train_score_[4], make_estimator(n_estimators=4).fit(X, y).score(X, y), rtol=1e-9)
 
 
-def test_a_score_that_is_not_a_number_stops():
-    X, y = make_data("squared_error", n=200)
-
-    def scorer(estimator, X, y, sample_weight=None):
-        return np.nan
-
-    model = make_estimator(**STOPPING, scoring=scorer).fit(X, y)
-    assert model.n_iter_ == 1
-    assert len(model.validation_score_) == 5
-
-
 def test_unknown_score_is_refused():
     with pytest.raises(ValueError, match="no such score"):
         make_estimator(**STOPPING, scoring="no such score").fit(*make_data("squared_error"))

@@ -337,7 +337,7 @@ CHANGES = {
     "early_stopping": {"early_stopping": True},
     "validation_fraction": {"early_stopping": True, "validation_fraction": 0.4},
     "n_iter_no_change": {"early_stopping": True, "n_iter_no_change": 1, "n_estimators": 200},
-    "tol": {"early_stopping": True, "tol": 10.0, "n_iter_no_change": 2, "n_estimators": 60, "learning_rate": 0.02},
+    "tol": {"early_stopping": True, "tol": 10.0, "n_iter_no_change": 3, "n_estimators": 60, "learning_rate": 0.02},
     "scoring": {"early_stopping": True, "scoring": None},
     "class_weight": {"class_weight": {"no": 3.0}},
     "random_state": {"random_state": 1},
@@ -733,7 +733,7 @@ def test_weights_beyond_the_arithmetic_are_refused(size):
 
 def test_a_validation_part_must_leave_rows_to_train_on():
     X, y = make_data("squared_error")
-    with pytest.raises(ValueError, match=r"validation_fraction=.* must be below"):
+    with pytest.raises(ValueError, match=r"validation_fraction=.* needs more rows"):
         make_estimator("squared_error", early_stopping=True, validation_fraction=len(y)).fit(X, y)
 
 
