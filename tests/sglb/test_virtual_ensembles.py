@@ -459,18 +459,20 @@ def test_knowledge_on_the_spiral():
     is_in = np.arange(len(X_new)) < len(inside)
     X = spiral_columns(train)
 
-    # As the reference sampler: nodes split on their own, down to single rows.
-    params = {"grow_policy": "depthwise", "max_bins": 128, "min_samples_leaf": 1, "l2_regularization": 3.0}
+    # As the reference sampler: nodes split on their own, down to single rows, and steps of -0.1 G / (W + 3). Leaves of three
+    # classes divide by 4/9 W + lambda, so both numbers are multiplied by that.
+    unit = 4 / 9
+    params = {"grow_policy": "depthwise", "max_bins": 128, "min_samples_leaf": 1, "l2_regularization": 3.0 * unit}
     params["diffusion_temperature"] = 10.0
 
     def make(seed):
-        return SGLBClassifier(n_estimators=1000, random_state=seed, **params)
+        return SGLBClassifier(n_estimators=1000, learning_rate=0.1 * unit, random_state=seed, **params)
 
     members, knowledge = spread_of_fits(make, X, labels, X_new)
     assert knowledge[far].mean() / knowledge[is_in].mean() > 2.5
     assert roc_auc_score(~is_in, knowledge) > 0.8
     assert np.mean(members.mean(axis=0)[is_in].argmax(axis=1) == inside_labels) > 0.85
-    virtual = SGLBClassifier(n_estimators=2000, learning_rate=0.05, random_state=0, **params).fit(X, labels)
+    virtual = SGLBClassifier(n_estimators=2000, learning_rate=0.05 * unit, random_state=0, **params).fit(X, labels)
     virtual_knowledge = virtual.predict_uncertainty(X_new).knowledge
     assert virtual_knowledge[far].mean() / virtual_knowledge[is_in].mean() > 1.3
     assert roc_auc_score(~is_in, knowledge) >= roc_auc_score(~is_in, virtual_knowledge)
