@@ -459,8 +459,8 @@ def test_knowledge_on_the_spiral():
     is_in = np.arange(len(X_new)) < len(inside)
     X = spiral_columns(train)
 
-    # As the reference sampler: nodes split on their own, down to single rows, and steps of -0.1 G / (W + 3). Leaves of three
-    # classes divide by 4/9 W + lambda, so both numbers are multiplied by that.
+    # As the reference sampler: nodes split on their own, down to single rows, and steps of -0.1 G / (W + 3). Leaves
+    # of three classes divide by 4/9 W + lambda, so both numbers are multiplied by that.
     unit = 4 / 9
     params = {"grow_policy": "depthwise", "max_bins": 128, "min_samples_leaf": 1, "l2_regularization": 3.0 * unit}
     params["diffusion_temperature"] = 10.0
