@@ -4,6 +4,7 @@ Missing values are NaN, None or NA; infinities are ordinary numbers at the ends 
 numbers in ``_categories``.
 """
 
+import contextlib
 import itertools
 import numbers
 from dataclasses import dataclass
@@ -92,7 +93,8 @@ def check_training_data(estimator, X, y, sample_weight=None):
     classifier = is_classifier(estimator)
     mask = categorical_mask(X, getattr(estimator, "categorical_features", None))
     if mask is None:
-        X, y = validate_data(estimator, X, y, y_numeric=not classifier, **X_CHECKS)
+        with _advice_on_strings():
+            X, y = validate_data(estimator, X, y, y_numeric=not classifier, **X_CHECKS)
         mask, maps = np.zeros(X.shape[1], dtype=bool), (None,) * X.shape[1]
     else:
         X = as_table(estimator, X)
@@ -107,6 +109,20 @@ def check_training_data(estimator, X, y, sample_weight=None):
     names = getattr(estimator, "feature_names_in_", None)
     y = np.ascontiguousarray(y, dtype=np.float64)
     return TrainingData(X, y, sample_weight, mask.astype(np.uint8), maps, names, classes)
+
+
+@contextlib.contextmanager
+def _advice_on_strings():
+    """Say what to do about columns of strings where scikit-learn only says that they are no numbers."""
+    try:
+        yield
+    except ValueError as error:
+        if "could not convert string to float" not in str(error):
+            raise
+        raise ValueError(
+            f"{error}. Columns of strings are categories only when they say so: convert them, as in "
+            'X.astype({"name": "category"}), or name them in categorical_features.'
+        ) from error
 
 
 def check_X(estimator, X):

@@ -259,3 +259,10 @@ def test_results_as_frames():
         assert len(frame) == len(y)
         np.testing.assert_array_equal(frame["knowledge"], result.knowledge)
         assert ("data" in frame) == (result.data is not None)
+
+
+def test_columns_of_strings_are_refused_with_advice():
+    X = pd.DataFrame({"size": [1.0, 2.0, 3.0, 4.0], "colour": list("rgrg")})
+    with pytest.raises(ValueError, match="could not convert string to float.*categorical_features"):
+        SGLBRegressor(n_estimators=2).fit(X, [1.0, 2.0, 3.0, 4.0])
+    SGLBRegressor(n_estimators=2, categorical_features=["colour"]).fit(X, [1.0, 2.0, 3.0, 4.0])

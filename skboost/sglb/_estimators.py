@@ -64,7 +64,7 @@ class SGLBRegressor(RegressorMixin, BaseSGLB):
     diffusion_temperature : float or None, default=None
         Inverse temperature T per row: the noise on a row's gradient has standard deviation ``sqrt(2 v / (eps T))``,
         so larger is quieter; 0 means no noise. 1 samples the exact posterior. None: 100 with `posterior_sampling`,
-        else 10000.
+        10000 with `langevin` alone, and no noise without either.
     model_shrink_rate : float or None, default=None
         The model is multiplied by ``1 - model_shrink_rate * eps`` before each iteration. None means 0; must be None
         with `posterior_sampling`, which sets it.
@@ -395,7 +395,7 @@ class SGLBClassifier(ClassifierMixin, BaseSGLB):
     diffusion_temperature : float or None, default=None
         Inverse temperature T per row: the noise on a row's gradient has standard deviation ``sqrt(2 v / (eps T))``,
         so larger is quieter; 0 means no noise. 1 samples the exact posterior. None: 100 with `posterior_sampling`,
-        else 10000.
+        10000 with `langevin` alone, and no noise without either.
     model_shrink_rate : float or None, default=None
         The model is multiplied by ``1 - model_shrink_rate * eps`` before each iteration. None means 0; must be None
         with `posterior_sampling`, which sets it.
