@@ -263,6 +263,6 @@ def test_results_as_frames():
 
 def test_columns_of_strings_are_refused_with_advice():
     X = pd.DataFrame({"size": [1.0, 2.0, 3.0, 4.0], "colour": list("rgrg")})
-    with pytest.raises(ValueError, match="could not convert string to float.*categorical_features"):
-        SGLBRegressor(n_estimators=2).fit(X, [1.0, 2.0, 3.0, 4.0])
-    SGLBRegressor(n_estimators=2, categorical_features=["colour"]).fit(X, [1.0, 2.0, 3.0, 4.0])
+    with pytest.raises(ValueError, match=r"could not convert string to float.*categorical_features"):
+        make_estimator("squared_error", n_estimators=2).fit(X, [1.0, 2.0, 3.0, 4.0])
+    make_estimator("squared_error", n_estimators=2, categorical_features=["colour"]).fit(X, [1.0, 2.0, 3.0, 4.0])
