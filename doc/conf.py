@@ -101,7 +101,6 @@ sphinx_gallery_conf = {
     "examples_dirs": "../examples",
     "gallery_dirs": "auto_examples",
     "filename_pattern": r"/(plot_\w+|quickstart)\.py$",
-    "plot_gallery": hasattr(skboost, "SGLBRegressor"),
     "abort_on_example_error": True,
     "download_all_examples": False,
     "show_memory": False,

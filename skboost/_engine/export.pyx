@@ -1,6 +1,8 @@
 """A grown tree as NumPy arrays."""
 
 from libc.stdint cimport int32_t, int64_t, uint8_t
+from libc.stdlib cimport free, malloc
+from libc.string cimport memcpy
 
 import numpy as np
 
@@ -46,82 +48,72 @@ cdef int[::1] numbering(const tree_t *s):
 cdef dict export_nodes(const tree_t *s):
     cdef int[::1] number = numbering(s)
     cdef int m = s.n_leaves - 1
-    cdef int i, b
+    cdef int i
     cdef int at = 0
-    cdef int n_sets = 0
-    cdef node_t *q
-    tree = empty_tests(m)
+    cdef const node_t *q
+    cdef level_t *tests = <level_t *>malloc(max(m, 1) * sizeof(level_t))
+    if tests == NULL:
+        raise MemoryError
     left, right = np.empty(m, dtype=np.int32), np.empty(m, dtype=np.int32)
     cdef int32_t[::1] left_view = left
     cdef int32_t[::1] right_view = right
-    cdef int32_t[::1] feature = tree["feature"]
-    cdef uint8_t[::1] threshold = tree["threshold"]
-    cdef uint8_t[::1] missing_right = tree["missing_right"]
-    cdef int32_t[::1] cat_set = tree["cat_set"]
-    cdef double[::1] gain = tree["gain"]
-    cdef uint8_t[:, ::1] sets = tree["cat_sets"]
     for i in range(s.n_nodes):
         q = &s.nodes[i]
         if q.left < 0:
             continue
-        feature[at], gain[at] = q.feature, q.gain
-        threshold[at] = 0 if q.categorical else <uint8_t>q.bin
-        missing_right[at] = 0 if q.categorical else q.missing_right != 0
-        cat_set[at] = n_sets if q.categorical else -1
-        if q.categorical:
-            for b in range(32):
-                sets[n_sets, b] = q.left_set[b]
-            n_sets += 1
+        tests[at].feature, tests[at].bin, tests[at].gain = q.feature, q.bin, q.gain
+        tests[at].missing_right, tests[at].categorical = q.missing_right, q.categorical
+        memcpy(tests[at].left_set, q.left_set, 32)
         left_view[at], right_view[at] = number[q.left], number[q.right]
         at += 1
-    tree["cat_sets"] = tree["cat_sets"][:n_sets]
-    tree["left"], tree["right"] = left, right
-    return tree
+    try:
+        return {**export_tests(tests, m), "left": left, "right": right}
+    finally:
+        free(tests)
 
 
 cdef dict export_levels(const tree_t *s):
     cdef int[::1] number = numbering(s)
     cdef int depth = s.n_levels
-    cdef int i, b, node
-    cdef int n_sets = 0
+    cdef int i, node
     cdef int64_t code
-    cdef level_t *q
-    tree = empty_tests(depth)
     table = np.empty(1 << depth, dtype=np.int32)
     cdef int32_t[::1] table_view = table
-    cdef int32_t[::1] feature = tree["feature"]
-    cdef uint8_t[::1] threshold = tree["threshold"]
-    cdef uint8_t[::1] missing_right = tree["missing_right"]
-    cdef int32_t[::1] cat_set = tree["cat_set"]
-    cdef double[::1] gain = tree["gain"]
-    cdef uint8_t[:, ::1] sets = tree["cat_sets"]
-    for i in range(depth):
-        q = &s.levels[i]
-        feature[i], gain[i] = q.feature, q.gain
-        threshold[i] = 0 if q.categorical else <uint8_t>q.bin
-        missing_right[i] = 0 if q.categorical else q.missing_right != 0
-        cat_set[i] = n_sets if q.categorical else -1
-        if q.categorical:
-            for b in range(32):
-                sets[n_sets, b] = q.left_set[b]
-            n_sets += 1
     for code in range(1 << depth):
         node = 0
         for i in range(depth):
             if s.nodes[node].level == i:
                 node = s.nodes[node].right if (code >> i) & 1 else s.nodes[node].left
         table_view[code] = ~number[node]
-    tree["cat_sets"] = tree["cat_sets"][:n_sets]
-    tree["table"] = table
-    return tree
+    return {**export_tests(s.levels, depth), "table": table}
 
 
-cdef dict empty_tests(int m):
-    return {
+cdef dict export_tests(const level_t *tests, int m):
+    """Arrays of m tests; those of categories have a row in cat_sets."""
+    cdef int i, b
+    cdef int n_sets = 0
+    tree = {
         "feature": np.empty(m, dtype=np.int32),
         "threshold": np.empty(m, dtype=np.uint8),
         "missing_right": np.empty(m, dtype=np.uint8),
         "cat_set": np.empty(m, dtype=np.int32),
         "gain": np.empty(m),
-        "cat_sets": np.empty((m, 32), dtype=np.uint8),
     }
+    sets = np.empty((m, 32), dtype=np.uint8)
+    cdef int32_t[::1] feature = tree["feature"]
+    cdef uint8_t[::1] threshold = tree["threshold"]
+    cdef uint8_t[::1] missing_right = tree["missing_right"]
+    cdef int32_t[::1] cat_set = tree["cat_set"]
+    cdef double[::1] gain = tree["gain"]
+    cdef uint8_t[:, ::1] sets_view = sets
+    for i in range(m):
+        feature[i], gain[i] = tests[i].feature, tests[i].gain
+        threshold[i] = 0 if tests[i].categorical else <uint8_t>tests[i].bin
+        missing_right[i] = 0 if tests[i].categorical else tests[i].missing_right != 0
+        cat_set[i] = n_sets if tests[i].categorical else -1
+        if tests[i].categorical:
+            for b in range(32):
+                sets_view[n_sets, b] = tests[i].left_set[b]
+            n_sets += 1
+    tree["cat_sets"] = sets[:n_sets]
+    return tree

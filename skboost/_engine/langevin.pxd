@@ -4,7 +4,6 @@ from libc.stdint cimport int32_t, int64_t, uint32_t, uint64_t
 cdef extern from "rng.h" nogil:
     uint64_t skb_key(uint64_t seed, uint64_t stream, uint64_t iteration, uint64_t output) noexcept
     double skb_normal(uint64_t key, uint64_t counter) noexcept
-    double skb_uniform(uint64_t key, uint64_t counter) noexcept
 
 cdef extern from "rows.h" nogil:
     int64_t skb_weight_sum(const uint32_t *idx, size_t m, const double *weight, double scale,

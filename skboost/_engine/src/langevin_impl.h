@@ -1,5 +1,6 @@
 /* Row loops around a tree: structure noise, magnitude sums, quantised packing. */
 
+/* 32-bit finaliser (constants of the hash-prospector project). */
 static inline SKB_TARGET uint32_t SKB_FN(skb_mix)(uint32_t x)
 {
     x ^= x >> 16;

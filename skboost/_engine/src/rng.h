@@ -5,17 +5,6 @@
 #include <math.h>
 #include <stdint.h>
 
-/* 32-bit finaliser (constants of the hash-prospector project). */
-static inline uint32_t skb_mix32(uint32_t x)
-{
-    x ^= x >> 16;
-    x *= 0x21f0aaadu;
-    x ^= x >> 15;
-    x *= 0xd35a2d97u;
-    x ^= x >> 15;
-    return x;
-}
-
 /* splitmix64 finaliser. */
 static inline uint64_t skb_mix64(uint64_t x)
 {
