@@ -5,6 +5,7 @@ import pytest
 from fit_cases import LOSSES, POLICIES, assert_same_predictions, differ, make_data, make_estimator
 
 from skboost import SGLBRegressor
+from skboost.sglb._chain import Chain
 
 # ---- no parameter is accepted and ignored
 
@@ -45,7 +46,6 @@ CHANGES = {
 }
 # What these do needs a second fit, is printed, or must not change the result; tests of their own below.
 ELSEWHERE = {"warm_start", "verbose", "n_jobs"}
-from skboost.sglb._chain import Chain
 
 
 @pytest.mark.parametrize("loss", ["squared_error", "binary"])
