@@ -35,6 +35,12 @@ cdef void loss_gradients(const loss_t *loss, Py_ssize_t n, const double *y, cons
                          Py_ssize_t score_stride, const double *base, bint hessian, float *grad, float *hess,
                          Py_ssize_t grad_stride) noexcept nogil
 
+# The same in double precision; hess NULL: no second derivatives. Losses with loss_needs_metric need hess and give the
+# plain gradient.
+cdef void loss_gradients64(const loss_t *loss, Py_ssize_t n, const double *y, const double *score,
+                           Py_ssize_t score_stride, const double *base, double *grad, double *hess,
+                           Py_ssize_t grad_stride) noexcept nogil
+
 # out[i] receives the loss of row i, less terms that depend on y alone (and ln(2 pi) / 2 for the gaussian loss).
 cdef void loss_values(const loss_t *loss, Py_ssize_t n, const double *y, const double *score, Py_ssize_t score_stride,
                       const double *base, double *out) noexcept nogil

@@ -29,6 +29,14 @@ cdef extern from *:
                                          grad_stride);
     }
 
+    static void skb_loss_gradients64(const void *loss, ptrdiff_t n, const double *y, const double *score,
+                                     ptrdiff_t score_stride, const double *base, int hessian, double *grad,
+                                     double *hess, ptrdiff_t grad_stride)
+    {
+        SKB_DISPATCH(skb_loss_gradients64)((const skb_loss_t *)loss, n, y, score, score_stride, base, hessian, grad,
+                                           hess, grad_stride);
+    }
+
     static void skb_loss_values(const void *loss, ptrdiff_t n, const double *y, const double *score,
                                 ptrdiff_t score_stride, const double *base, double *out)
     {
@@ -49,6 +57,8 @@ cdef extern from *:
     void skb_isa_init() noexcept nogil
     void skb_loss_gradients(const void *, Py_ssize_t, const double *, const double *, Py_ssize_t, const double *, int,
                             float *, float *, Py_ssize_t) noexcept nogil
+    void skb_loss_gradients64(const void *, Py_ssize_t, const double *, const double *, Py_ssize_t, const double *, int,
+                              double *, double *, Py_ssize_t) noexcept nogil
     void skb_loss_values(const void *, Py_ssize_t, const double *, const double *, Py_ssize_t, const double *,
                          double *) noexcept nogil
     void skb_peaks(Py_ssize_t, const double *, const double *, double *, double *) noexcept nogil
@@ -92,6 +102,12 @@ cdef void loss_gradients(const loss_t *loss, Py_ssize_t n, const double *y, cons
     skb_loss_gradients(loss, n, y, score, score_stride, base, hessian, grad, hess, grad_stride)
 
 
+cdef void loss_gradients64(const loss_t *loss, Py_ssize_t n, const double *y, const double *score,
+                           Py_ssize_t score_stride, const double *base, double *grad, double *hess,
+                           Py_ssize_t grad_stride) noexcept nogil:
+    skb_loss_gradients64(loss, n, y, score, score_stride, base, hess != NULL, grad, hess, grad_stride)
+
+
 cdef void loss_values(const loss_t *loss, Py_ssize_t n, const double *y, const double *score, Py_ssize_t score_stride,
                       const double *base, double *out) noexcept nogil:
     skb_loss_values(loss, n, y, score, score_stride, base, out)
@@ -114,6 +130,28 @@ def gradients(loss, const double[::1] y, const double[:, ::1] score, const doubl
             hess_out = &hess[0, 0]
         with nogil:
             loss_gradients(&c_loss, n, &y[0], &score[0, 0], n, &base[0], hessian, &grad[0, 0], hess_out, n)
+    return grad_array, hess_array
+
+
+def gradients64(loss, const double[::1] y, const double[:, ::1] score, const double[::1] base, bint hessian):
+    """Return (grad, hess) as `gradients` does, in float64."""
+    cdef loss_t c_loss
+    cdef Py_ssize_t n = y.shape[0]
+    cdef double[:, ::1] grad, hess
+    cdef double *hess_out = NULL
+    check_shapes(loss, y, score, base)
+    loss_from_object(loss, &c_loss)
+    if not hessian and loss_needs_metric(&c_loss):
+        raise ValueError("this loss gives double precision gradients only together with second derivatives")
+    grad_array = np.empty((c_loss.n_outputs, n))
+    hess_array = np.empty((c_loss.n_outputs, n)) if hessian else None
+    if n:
+        grad = grad_array
+        if hess_array is not None:
+            hess = hess_array
+            hess_out = &hess[0, 0]
+        with nogil:
+            loss_gradients64(&c_loss, n, &y[0], &score[0, 0], n, &base[0], &grad[0, 0], hess_out, n)
     return grad_array, hess_array
 
 

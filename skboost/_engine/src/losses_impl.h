@@ -67,52 +67,6 @@ static void skb_fixed_sums(
 #define SKB_ROWS ptrdiff_t n, const double *restrict y, const double *restrict score
 #define SKB_OUTPUTS ptrdiff_t score_stride, const double *restrict base
 
-static SKB_TARGET void SKB_FN(skb_squared_gradients)(SKB_ROWS, double base, float *restrict grad, float *restrict hess)
-{
-    /* A common shift of y and base cancels before the score is added. */
-    for (ptrdiff_t i = 0; i < n; i++)
-        grad[i] = (float)((base - y[i]) + score[i]);
-    if (hess)
-        for (ptrdiff_t i = 0; i < n; i++)
-            hess[i] = 1.0f;
-}
-
-static SKB_TARGET void SKB_FN(skb_poisson_gradients)(SKB_ROWS, double base, float *restrict grad, float *restrict hess)
-{
-    if (hess) {
-        for (ptrdiff_t i = 0; i < n; i++) {
-            double mu = SKB_FN(skb_exp)(SKB_FN(skb_clamp)(base + score[i], -SKB_LOG_MEAN_MAX, SKB_LOG_MEAN_MAX));
-            grad[i] = (float)(mu - y[i]);
-            hess[i] = (float)mu;
-        }
-    } else {
-        for (ptrdiff_t i = 0; i < n; i++) {
-            double mu = SKB_FN(skb_exp)(SKB_FN(skb_clamp)(base + score[i], -SKB_LOG_MEAN_MAX, SKB_LOG_MEAN_MAX));
-            grad[i] = (float)(mu - y[i]);
-        }
-    }
-}
-
-/* p - y = ((1 - y) u - y d) / (1 + t) with t = exp(-|f|) and (u, d) = (1, t) or (t, 1): nothing cancels for y in {0, 1},
- * and swapping the labels negates the gradient exactly. */
-static SKB_TARGET void SKB_FN(skb_binary_gradients)(SKB_ROWS, double base, float *restrict grad, float *restrict hess)
-{
-    if (hess) {
-        for (ptrdiff_t i = 0; i < n; i++) {
-            double f = base + score[i], t = SKB_FN(skb_exp)(f < 0.0 ? f : -f), q = 1.0 / (1.0 + t);
-            double up = f < 0.0 ? t : 1.0, down = f < 0.0 ? 1.0 : t;
-            grad[i] = (float)(((1.0 - y[i]) * up - y[i] * down) * q);
-            hess[i] = (float)((t * q) * q);
-        }
-    } else {
-        for (ptrdiff_t i = 0; i < n; i++) {
-            double f = base + score[i], t = SKB_FN(skb_exp)(f < 0.0 ? f : -f), q = 1.0 / (1.0 + t);
-            double up = f < 0.0 ? t : 1.0, down = f < 0.0 ? 1.0 : t;
-            grad[i] = (float)(((1.0 - y[i]) * up - y[i] * down) * q);
-        }
-    }
-}
-
 /* Row maxima of the raw scores of all outputs. */
 static SKB_TARGET void SKB_FN(skb_tile_max)(
     ptrdiff_t n, int n_outputs, const double *restrict score, SKB_OUTPUTS, double *restrict top)
@@ -136,105 +90,17 @@ static SKB_TARGET void SKB_FN(skb_tile_exp)(
         out[i] = SKB_FN(skb_exp)((base + score[i]) - top[i]);
 }
 
-static SKB_TARGET void SKB_FN(skb_tile_class)(
-    ptrdiff_t n, const double *restrict y, double label, const double *restrict e, const double *restrict inverse,
-    float *restrict grad, float *restrict hess)
-{
-    if (hess) {
-        for (ptrdiff_t i = 0; i < n; i++) {
-            double p = e[i] * inverse[i];
-            grad[i] = (float)(p - (y[i] == label ? 1.0 : 0.0));
-            hess[i] = (float)(p * (1.0 - p));
-        }
-    } else {
-        for (ptrdiff_t i = 0; i < n; i++)
-            grad[i] = (float)(e[i] * inverse[i] - (y[i] == label ? 1.0 : 0.0));
-    }
-}
+#define SKB_REAL float
+#define SKB_GRAD(name) SKB_FN(name)
+#include "loss_gradients_impl.h"
+#undef SKB_REAL
+#undef SKB_GRAD
 
-static SKB_TARGET void SKB_FN(skb_multinomial_gradients)(
-    SKB_ROWS, int n_outputs, SKB_OUTPUTS, float *restrict grad, float *restrict hess, ptrdiff_t grad_stride)
-{
-    double kept[SKB_KEPT * SKB_TILE], again[SKB_TILE], top[SKB_TILE], sum[SKB_TILE];
-    for (ptrdiff_t start = 0; start < n; start += SKB_TILE) {
-        ptrdiff_t m = n - start < SKB_TILE ? n - start : SKB_TILE;
-        const double *s = score + start;
-        SKB_FN(skb_tile_max)(m, n_outputs, s, score_stride, base, top);
-        for (ptrdiff_t i = 0; i < m; i++)
-            sum[i] = 0.0;
-        for (int k = 0; k < n_outputs; k++) {
-            double *e = k < SKB_KEPT ? kept + k * SKB_TILE : again;
-            SKB_FN(skb_tile_exp)(m, s + k * score_stride, base[k], top, e);
-            for (ptrdiff_t i = 0; i < m; i++)
-                sum[i] += e[i];
-        }
-        for (ptrdiff_t i = 0; i < m; i++)
-            sum[i] = 1.0 / sum[i];
-        for (int k = 0; k < n_outputs; k++) {
-            double *e = k < SKB_KEPT ? kept + k * SKB_TILE : again;
-            ptrdiff_t at = k * grad_stride + start;
-            if (k >= SKB_KEPT)
-                SKB_FN(skb_tile_exp)(m, s + k * score_stride, base[k], top, e);
-            SKB_FN(skb_tile_class)(m, y + start, (double)k, e, sum, grad + at, hess ? hess + at : NULL);
-        }
-    }
-}
-
-/* Plain gradient and Fisher information. */
-static SKB_TARGET void SKB_FN(skb_gaussian_gradients)(
-    SKB_ROWS, const double *restrict log_sd, const double *restrict base, float *restrict grad0, float *restrict grad1,
-    float *restrict hess0, float *restrict hess1)
-{
-    double b0 = base[0], b1 = base[1];
-    for (ptrdiff_t i = 0; i < n; i++) {
-        double r = (b0 - y[i]) + score[i];
-        double v = SKB_FN(skb_clamp)(b1 + log_sd[i], -SKB_LOG_SD_MAX, SKB_LOG_SD_MAX);
-        double precision = SKB_FN(skb_exp)(-2.0 * v);
-        grad0[i] = (float)SKB_FN(skb_clamp)(r * precision, -SKB_FLOAT_SAFE, SKB_FLOAT_SAFE);
-        grad1[i] = (float)SKB_FN(skb_clamp)(1.0 - (r * r) * precision, -SKB_FLOAT_SAFE, SKB_FLOAT_SAFE);
-        hess0[i] = (float)precision;
-    }
-    for (ptrdiff_t i = 0; i < n; i++)
-        hess1[i] = 2.0f;
-}
-
-/* Natural gradient F^-1 g and the Fisher diagonal F. */
-static SKB_TARGET void SKB_FN(skb_gaussian_natural)(
-    SKB_ROWS, const double *restrict log_sd, const double *restrict base, float *restrict grad0, float *restrict grad1,
-    float *restrict hess0, float *restrict hess1)
-{
-    double b0 = base[0], b1 = base[1];
-    for (ptrdiff_t i = 0; i < n; i++) {
-        double r = (b0 - y[i]) + score[i];
-        double v = SKB_FN(skb_clamp)(b1 + log_sd[i], -SKB_LOG_SD_MAX, SKB_LOG_SD_MAX);
-        double precision = SKB_FN(skb_exp)(-2.0 * v);
-        double g = 0.5 - 0.5 * ((r * r) * precision);
-        grad0[i] = (float)SKB_FN(skb_clamp)(r, -SKB_FLOAT_SAFE, SKB_FLOAT_SAFE);
-        grad1[i] = (float)SKB_FN(skb_clamp)(g, -SKB_FLOAT_SAFE, SKB_FLOAT_SAFE);
-        hess0[i] = (float)precision;
-    }
-    for (ptrdiff_t i = 0; i < n; i++)
-        hess1[i] = 2.0f;
-}
-
-static SKB_TARGET void SKB_FN(skb_loss_gradients)(
-    const skb_loss_t *loss, SKB_ROWS, SKB_OUTPUTS, int hessian, float *grad, float *hess, ptrdiff_t grad_stride)
-{
-    float *second = hessian ? hess : NULL;
-    switch (loss->kind) {
-    case SKB_SQUARED: SKB_FN(skb_squared_gradients)(n, y, score, base[0], grad, second); break;
-    case SKB_POISSON: SKB_FN(skb_poisson_gradients)(n, y, score, base[0], grad, second); break;
-    case SKB_BINARY: SKB_FN(skb_binary_gradients)(n, y, score, base[0], grad, second); break;
-    case SKB_MULTINOMIAL:
-        SKB_FN(skb_multinomial_gradients)
-        (n, y, score, loss->n_outputs, score_stride, base, grad, second, grad_stride);
-        break;
-    case SKB_GAUSSIAN:
-        (hessian ? SKB_FN(skb_gaussian_gradients) : SKB_FN(skb_gaussian_natural))(
-            n, y, score, score + score_stride, base, grad, grad + grad_stride, hess, hess + grad_stride);
-        break;
-    }
-}
+#define SKB_REAL double
+#define SKB_GRAD(name) SKB_FN(SKB_CAT(name, 64))
+#include "loss_gradients_impl.h"
+#undef SKB_REAL
+#undef SKB_GRAD
 
 static SKB_TARGET void SKB_FN(skb_squared_values)(SKB_ROWS, double base, double *restrict out)
 {

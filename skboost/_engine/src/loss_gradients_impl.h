@@ -1,0 +1,153 @@
+/* Gradients of the losses for outputs of type SKB_REAL; losses_impl.h includes this file for float and for double.
+ *
+ * All arithmetic is double. SKB_GRAD(name) names the function of the output type.
+ */
+
+static SKB_TARGET void SKB_GRAD(skb_squared_gradients)(
+    SKB_ROWS, double base, SKB_REAL *restrict grad, SKB_REAL *restrict hess)
+{
+    /* A common shift of y and base cancels before the score is added. */
+    for (ptrdiff_t i = 0; i < n; i++)
+        grad[i] = (SKB_REAL)((base - y[i]) + score[i]);
+    if (hess)
+        for (ptrdiff_t i = 0; i < n; i++)
+            hess[i] = 1;
+}
+
+static SKB_TARGET void SKB_GRAD(skb_poisson_gradients)(
+    SKB_ROWS, double base, SKB_REAL *restrict grad, SKB_REAL *restrict hess)
+{
+    if (hess) {
+        for (ptrdiff_t i = 0; i < n; i++) {
+            double mu = SKB_FN(skb_exp)(SKB_FN(skb_clamp)(base + score[i], -SKB_LOG_MEAN_MAX, SKB_LOG_MEAN_MAX));
+            grad[i] = (SKB_REAL)(mu - y[i]);
+            hess[i] = (SKB_REAL)mu;
+        }
+    } else {
+        for (ptrdiff_t i = 0; i < n; i++) {
+            double mu = SKB_FN(skb_exp)(SKB_FN(skb_clamp)(base + score[i], -SKB_LOG_MEAN_MAX, SKB_LOG_MEAN_MAX));
+            grad[i] = (SKB_REAL)(mu - y[i]);
+        }
+    }
+}
+
+/* p - y = ((1 - y) u - y d) / (1 + t) with t = exp(-|f|) and (u, d) = (1, t) or (t, 1): nothing cancels for y in {0, 1},
+ * and swapping the labels negates the gradient exactly. */
+static SKB_TARGET void SKB_GRAD(skb_binary_gradients)(
+    SKB_ROWS, double base, SKB_REAL *restrict grad, SKB_REAL *restrict hess)
+{
+    if (hess) {
+        for (ptrdiff_t i = 0; i < n; i++) {
+            double f = base + score[i], t = SKB_FN(skb_exp)(f < 0.0 ? f : -f), q = 1.0 / (1.0 + t);
+            double up = f < 0.0 ? t : 1.0, down = f < 0.0 ? 1.0 : t;
+            grad[i] = (SKB_REAL)(((1.0 - y[i]) * up - y[i] * down) * q);
+            hess[i] = (SKB_REAL)((t * q) * q);
+        }
+    } else {
+        for (ptrdiff_t i = 0; i < n; i++) {
+            double f = base + score[i], t = SKB_FN(skb_exp)(f < 0.0 ? f : -f), q = 1.0 / (1.0 + t);
+            double up = f < 0.0 ? t : 1.0, down = f < 0.0 ? 1.0 : t;
+            grad[i] = (SKB_REAL)(((1.0 - y[i]) * up - y[i] * down) * q);
+        }
+    }
+}
+
+static SKB_TARGET void SKB_GRAD(skb_tile_class)(
+    ptrdiff_t n, const double *restrict y, double label, const double *restrict e, const double *restrict inverse,
+    SKB_REAL *restrict grad, SKB_REAL *restrict hess)
+{
+    if (hess) {
+        for (ptrdiff_t i = 0; i < n; i++) {
+            double p = e[i] * inverse[i];
+            grad[i] = (SKB_REAL)(p - (y[i] == label ? 1.0 : 0.0));
+            hess[i] = (SKB_REAL)(p * (1.0 - p));
+        }
+    } else {
+        for (ptrdiff_t i = 0; i < n; i++)
+            grad[i] = (SKB_REAL)(e[i] * inverse[i] - (y[i] == label ? 1.0 : 0.0));
+    }
+}
+
+static SKB_TARGET void SKB_GRAD(skb_multinomial_gradients)(
+    SKB_ROWS, int n_outputs, SKB_OUTPUTS, SKB_REAL *restrict grad, SKB_REAL *restrict hess, ptrdiff_t grad_stride)
+{
+    double kept[SKB_KEPT * SKB_TILE], again[SKB_TILE], top[SKB_TILE], sum[SKB_TILE];
+    for (ptrdiff_t start = 0; start < n; start += SKB_TILE) {
+        ptrdiff_t m = n - start < SKB_TILE ? n - start : SKB_TILE;
+        const double *s = score + start;
+        SKB_FN(skb_tile_max)(m, n_outputs, s, score_stride, base, top);
+        for (ptrdiff_t i = 0; i < m; i++)
+            sum[i] = 0.0;
+        for (int k = 0; k < n_outputs; k++) {
+            double *e = k < SKB_KEPT ? kept + k * SKB_TILE : again;
+            SKB_FN(skb_tile_exp)(m, s + k * score_stride, base[k], top, e);
+            for (ptrdiff_t i = 0; i < m; i++)
+                sum[i] += e[i];
+        }
+        for (ptrdiff_t i = 0; i < m; i++)
+            sum[i] = 1.0 / sum[i];
+        for (int k = 0; k < n_outputs; k++) {
+            double *e = k < SKB_KEPT ? kept + k * SKB_TILE : again;
+            ptrdiff_t at = k * grad_stride + start;
+            if (k >= SKB_KEPT)
+                SKB_FN(skb_tile_exp)(m, s + k * score_stride, base[k], top, e);
+            SKB_GRAD(skb_tile_class)(m, y + start, (double)k, e, sum, grad + at, hess ? hess + at : NULL);
+        }
+    }
+}
+
+/* Plain gradient and Fisher information. */
+static SKB_TARGET void SKB_GRAD(skb_gaussian_gradients)(
+    SKB_ROWS, const double *restrict log_sd, const double *restrict base, SKB_REAL *restrict grad0,
+    SKB_REAL *restrict grad1, SKB_REAL *restrict hess0, SKB_REAL *restrict hess1)
+{
+    double b0 = base[0], b1 = base[1];
+    for (ptrdiff_t i = 0; i < n; i++) {
+        double r = (b0 - y[i]) + score[i];
+        double v = SKB_FN(skb_clamp)(b1 + log_sd[i], -SKB_LOG_SD_MAX, SKB_LOG_SD_MAX);
+        double precision = SKB_FN(skb_exp)(-2.0 * v);
+        grad0[i] = (SKB_REAL)SKB_FN(skb_clamp)(r * precision, -SKB_FLOAT_SAFE, SKB_FLOAT_SAFE);
+        grad1[i] = (SKB_REAL)SKB_FN(skb_clamp)(1.0 - (r * r) * precision, -SKB_FLOAT_SAFE, SKB_FLOAT_SAFE);
+        hess0[i] = (SKB_REAL)precision;
+    }
+    for (ptrdiff_t i = 0; i < n; i++)
+        hess1[i] = 2;
+}
+
+/* Natural gradient F^-1 g and the Fisher diagonal F. */
+static SKB_TARGET void SKB_GRAD(skb_gaussian_natural)(
+    SKB_ROWS, const double *restrict log_sd, const double *restrict base, SKB_REAL *restrict grad0,
+    SKB_REAL *restrict grad1, SKB_REAL *restrict hess0, SKB_REAL *restrict hess1)
+{
+    double b0 = base[0], b1 = base[1];
+    for (ptrdiff_t i = 0; i < n; i++) {
+        double r = (b0 - y[i]) + score[i];
+        double v = SKB_FN(skb_clamp)(b1 + log_sd[i], -SKB_LOG_SD_MAX, SKB_LOG_SD_MAX);
+        double precision = SKB_FN(skb_exp)(-2.0 * v);
+        double g = 0.5 - 0.5 * ((r * r) * precision);
+        grad0[i] = (SKB_REAL)SKB_FN(skb_clamp)(r, -SKB_FLOAT_SAFE, SKB_FLOAT_SAFE);
+        grad1[i] = (SKB_REAL)SKB_FN(skb_clamp)(g, -SKB_FLOAT_SAFE, SKB_FLOAT_SAFE);
+        hess0[i] = (SKB_REAL)precision;
+    }
+    for (ptrdiff_t i = 0; i < n; i++)
+        hess1[i] = 2;
+}
+
+static SKB_TARGET void SKB_GRAD(skb_loss_gradients)(
+    const skb_loss_t *loss, SKB_ROWS, SKB_OUTPUTS, int hessian, SKB_REAL *grad, SKB_REAL *hess, ptrdiff_t grad_stride)
+{
+    SKB_REAL *second = hessian ? hess : NULL;
+    switch (loss->kind) {
+    case SKB_SQUARED: SKB_GRAD(skb_squared_gradients)(n, y, score, base[0], grad, second); break;
+    case SKB_POISSON: SKB_GRAD(skb_poisson_gradients)(n, y, score, base[0], grad, second); break;
+    case SKB_BINARY: SKB_GRAD(skb_binary_gradients)(n, y, score, base[0], grad, second); break;
+    case SKB_MULTINOMIAL:
+        SKB_GRAD(skb_multinomial_gradients)
+        (n, y, score, loss->n_outputs, score_stride, base, grad, second, grad_stride);
+        break;
+    case SKB_GAUSSIAN:
+        (hessian ? SKB_GRAD(skb_gaussian_gradients) : SKB_GRAD(skb_gaussian_natural))(
+            n, y, score, score + score_stride, base, grad, grad + grad_stride, hess, hess + grad_stride);
+        break;
+    }
+}
