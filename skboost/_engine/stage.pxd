@@ -32,3 +32,11 @@ ctypedef struct backend_t:
     double (*apply)(void *self, int term, const double *u) noexcept nogil
     # Bring all sums up to date; returns the validation metric, NaN without validation rows.
     double (*refresh)(void *self) noexcept nogil
+
+
+# Base of the Python objects that hold a back end. A subclass fills all of it in its constructor and keeps alive what
+# c.self points to; whatever uses `c` keeps a reference to the object. One object serves one thread at a time.
+cdef class BackEnd:
+    cdef backend_t c
+    cdef readonly int n_outputs
+    cdef readonly object term_sizes    # int32 array (n_terms, 2): cells per axis of every term, 1 for a missing axis
