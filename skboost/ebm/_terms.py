@@ -1,0 +1,295 @@
+"""From the cells that boosting fills to terms: weights, centring, purified pairs, means over bags, scores of rows.
+
+Tensors of a stage lie one after another in one array, outputs last. Cells are in stored order: missing first, unseen
+last. Everything here works on all bags; nothing copies them.
+"""
+
+from dataclasses import dataclass
+from functools import cached_property
+
+import numpy as np
+
+from skboost.ebm._purification import Purifier
+
+
+@dataclass(frozen=True)
+class TermBlock:
+    """Terms of one stage and where their cells lie.
+
+    Attributes
+    ----------
+    features : tuple of tuple of int
+        Columns of each term.
+    shapes : tuple of tuple of int
+        Stored cells of each axis of each term.
+    """
+
+    features: tuple
+    shapes: tuple
+
+    def __len__(self):
+        return len(self.features)
+
+    @cached_property
+    def sizes(self):
+        """Number of cells of each term, int64."""
+        return np.array([int(np.prod(shape)) for shape in self.shapes], dtype=np.int64)
+
+    @cached_property
+    def starts(self):
+        """First cell of each term and the end of the last one, int64."""
+        return np.concatenate([[0], np.cumsum(self.sizes)]).astype(np.int64)
+
+    @property
+    def n_cells(self):
+        """Number of cells of all terms."""
+        return int(self.starts[-1])
+
+    def views(self, flat, *, leading=0):
+        """Return one view per term of an array with all cells on one axis.
+
+        Parameters
+        ----------
+        flat : ndarray
+            `leading` axes, the axis of the cells, any further axes.
+        leading : int, default=0
+            Number of axes before that of the cells.
+
+        Returns
+        -------
+        list of ndarray
+            The axis of the cells becomes the axes of the term.
+        """
+        before, after = flat.shape[:leading], flat.shape[leading + 1 :]
+        cut = (slice(None),) * leading
+        return [
+            flat[(*cut, slice(start, end))].reshape(*before, *shape, *after)
+            for start, end, shape in zip(self.starts[:-1], self.starts[1:], self.shapes, strict=True)
+        ]
+
+
+def main_block(features, n_cells):
+    """Return the block of main effects of some features.
+
+    Parameters
+    ----------
+    features : sequence of int
+        Columns.
+    n_cells : ndarray of shape (n_features,)
+        Stored cells of every column.
+
+    Returns
+    -------
+    TermBlock
+    """
+    return TermBlock(tuple((int(j),) for j in features), tuple((int(n_cells[j]),) for j in features))
+
+
+def pair_block(pairs, coarse):
+    """Return the block of pairs.
+
+    Parameters
+    ----------
+    pairs : sequence of tuple of int
+        Pairs of columns.
+    coarse : sequence of ndarray
+        Map from the cells of each column to its cells in pairs.
+
+    Returns
+    -------
+    TermBlock
+    """
+    shapes = tuple((int(coarse[j][-1]) + 1, int(coarse[k][-1]) + 1) for j, k in pairs)
+    return TermBlock(tuple((int(j), int(k)) for j, k in pairs), shapes)
+
+
+# ---- cells of rows ---------------------------------------------------------------------------------------------------
+
+
+def term_cells(features, cells, coarse):
+    """Return the index of each row into the tensor of a term.
+
+    Parameters
+    ----------
+    features : tuple of int
+        Columns of the term.
+    cells : ndarray of shape (n_features, n_rows)
+        Stored cells of the rows.
+    coarse : sequence of ndarray
+        Map from the cells of each column to its cells in pairs.
+
+    Returns
+    -------
+    tuple of ndarray
+        One array of positions per axis.
+    """
+    if len(features) == 1:
+        return (cells[features[0]],)
+    return tuple(coarse[j][cells[j]] for j in features)
+
+
+def contributions(term_features, tensors, cells, coarse):
+    """Yield the scores of the rows in each term, of shape (n_rows,) or (n_rows, n_classes).
+
+    Parameters
+    ----------
+    term_features : sequence of tuple of int
+        Columns of each term.
+    tensors : sequence of ndarray
+        Scores of each term.
+    cells, coarse
+        As for `term_cells`.
+
+    Yields
+    ------
+    ndarray
+        Scores of one term.
+    """
+    for features, tensor in zip(term_features, tensors, strict=True):
+        yield tensor[term_cells(features, cells, coarse)]
+
+
+def cell_weights(block, cells, coarse, weight):
+    """Return the total weight of the rows in each cell of each term.
+
+    Parameters
+    ----------
+    block : TermBlock
+        The terms.
+    cells, coarse
+        As for `term_cells`.
+    weight : ndarray of shape (n_rows,)
+        Weights of the rows.
+
+    Returns
+    -------
+    ndarray of shape (n_cells,)
+        Sums in the order of the rows.
+    """
+    flat = np.empty(block.n_cells)
+    for features, shape, start, size in zip(block.features, block.shapes, block.starts, block.sizes, strict=False):
+        index = term_cells(features, cells, coarse)
+        if len(features) == 2:
+            index = (index[0].astype(np.intp) * shape[1] + index[1],)
+        flat[start : start + size] = np.bincount(index[0], weight, size)
+    return flat
+
+
+# ---- after boosting --------------------------------------------------------------------------------------------------
+
+
+def centre(block, scores, weights, intercepts):
+    """Move the weighted mean of every term to the intercept of its bag, in place.
+
+    Parameters
+    ----------
+    block : TermBlock
+        The terms.
+    scores : ndarray of shape (n_bags, n_cells, n_outputs)
+        Scores of every bag.
+    weights : ndarray of shape (n_cells,)
+        Weights of the cells.
+    intercepts : ndarray of shape (n_bags, n_outputs)
+        Intercepts of the bags.
+    """
+    if not len(block):
+        return
+    starts = block.starts[:-1]
+    totals = np.add.reduceat(weights, starts)
+    for bag_scores, intercept in zip(scores, intercepts, strict=True):
+        for output in range(scores.shape[2]):
+            means = np.add.reduceat(weights * bag_scores[:, output], starts) / totals
+            bag_scores[:, output] -= np.repeat(means, block.sizes)
+            intercept[output] += means.sum()
+
+
+def clear_empty(block, scores, weights):
+    """Set the missing and unseen cells of every axis that hold no training weight to 0, in place.
+
+    Parameters
+    ----------
+    block : TermBlock
+        The terms.
+    scores : ndarray of shape (n_bags, n_cells, n_outputs)
+        Scores of every bag.
+    weights : ndarray of shape (n_cells,)
+        Weights of the cells.
+    """
+    for tensor, weight in zip(block.views(scores, leading=1), block.views(weights), strict=True):
+        for axis in range(weight.ndim):
+            for end in (0, -1):
+                if not weight.take(end, axis).any():
+                    tensor[(slice(None),) * (axis + 1) + (end,)] = 0.0
+
+
+def purify(pairs, pair_scores, pair_weights, mains, main_scores, coarse, intercepts):
+    """Make every pair pure in every bag, in place; its main effects go to the main terms, predictions stay.
+
+    Parameters
+    ----------
+    pairs : TermBlock
+        Pairs.
+    pair_scores : ndarray of shape (n_bags, n_pair_cells, n_outputs)
+        Their scores.
+    pair_weights : ndarray of shape (n_pair_cells,)
+        Weights of their cells.
+    mains : TermBlock
+        Main effects; those of a pair's features may be absent, then their part stays in the pair.
+    main_scores : ndarray of shape (n_bags, n_cells, n_outputs)
+        Scores of the main effects.
+    coarse : sequence of ndarray
+        Map from the cells of each column to its cells in pairs.
+    intercepts : ndarray of shape (n_bags, n_outputs)
+        Intercepts of the bags.
+    """
+    n_bags, _, n_outputs = pair_scores.shape
+    place = {features[0]: view for features, view in zip(mains.features, mains.views(main_scores, leading=1))}
+    views = zip(pairs.features, pairs.views(pair_scores, leading=1), pairs.views(pair_weights), strict=True)
+    for (j, k), tensor, weights in views:
+        purifier = Purifier(weights, j in place, k in place)
+        for bag in range(n_bags):
+            tensor[bag], rows, columns, constant = purifier(tensor[bag])
+            intercepts[bag] += constant
+            if j in place:
+                place[j][bag] += rows[coarse[j]]
+            if k in place:
+                place[k][bag] += columns[coarse[k]]
+
+
+def centre_classes(scores):
+    """Subtract the mean over the outputs where there are several, in place; probabilities do not depend on it."""
+    if scores.shape[-1] > 1:
+        for bag_scores in scores:
+            bag_scores -= bag_scores.mean(axis=-1, keepdims=True)
+
+
+# ---- means over bags -------------------------------------------------------------------------------------------------
+
+
+def bag_mean(scores, bag_weights):
+    """Return the weighted mean over the bags.
+
+    Parameters
+    ----------
+    scores : ndarray of shape (n_bags, ...)
+        Scores of every bag.
+    bag_weights : ndarray of shape (n_bags,)
+        Weights of the bags.
+
+    Returns
+    -------
+    ndarray
+        Mean over the first axis, added up in the order of the bags.
+    """
+    share = bag_weights / bag_weights.sum()
+    mean = share[0] * scores[0]
+    for factor, bag_scores in zip(share[1:], scores[1:], strict=True):
+        mean += factor * bag_scores
+    return mean
+
+
+def bag_deviation(scores, bag_weights):
+    """Return the weighted population standard deviation over the bags; the arguments are those of `bag_mean`."""
+    # Offsets from the first bag: equal bags have deviation 0 exactly.
+    offset_mean = bag_mean(scores - scores[0], bag_weights)
+    return np.sqrt(bag_mean((scores - scores[0] - offset_mean) ** 2, bag_weights))
