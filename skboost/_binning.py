@@ -48,7 +48,7 @@ def grid_weights(weights):
     return np.maximum(np.rint(weights / unit), weights > 0) * unit
 
 
-def _in_place(X):
+def as_matrix(X):
     """Return X as float32 or float64, native and aligned, as the kernels read it; a copy only where it is not."""
     X = np.asarray(X)
     if X.ndim != 2:
@@ -134,7 +134,7 @@ class BinMapper:
         BinMapper
             The mapper itself.
         """
-        X = _in_place(X)
+        X = as_matrix(X)
         n_features = X.shape[1]
         weights = None if sample_weight is None else grid_weights(sample_weight)
         if is_categorical is None:
@@ -151,7 +151,7 @@ class BinMapper:
         for feature in np.flatnonzero(self.is_categorical):
             levels, totals = binning.distinct_values(X[:, feature], weights)
             values.append(levels)
-            codes.append(_level_codes(levels, totals, self.max_bins))
+            codes.append(heaviest_levels(totals, self.max_bins, np.uint8))
             n_levels[feature] = len(levels)
             self.n_bins[feature] = int(codes[-1].max(initial=0)) + 1
         self.level_offset = np.concatenate([[0], np.cumsum(n_levels)])
@@ -185,7 +185,7 @@ class BinMapper:
         codes_row : ndarray of shape (n_samples, n_features rounded up to a multiple of 8)
             The same codes row by row, padded with zeros.
         """
-        return binning.transform(_in_place(X), *self.tables, n_threads, True)
+        return binning.transform(as_matrix(X), *self.tables, n_threads, True)
 
     def transform_columns(self, X, n_threads=1):
         """Map X to codes, column by column only.
@@ -202,7 +202,7 @@ class BinMapper:
         ndarray of shape (n_features, n_samples)
             Codes, one contiguous column per feature.
         """
-        return binning.transform(_in_place(X), *self.tables, n_threads, False)[0]
+        return binning.transform(as_matrix(X), *self.tables, n_threads, False)[0]
 
     def thresholds(self, feature):
         """Return the cuts of a numeric column without the padding (empty for a categorical one)."""
@@ -214,13 +214,29 @@ class BinMapper:
         return self.level_values[part], self.level_codes[part]
 
 
-def _level_codes(levels, totals, max_bins):
-    """Codes of ascending levels: all their own, or the heaviest their own and the rest the last one together."""
-    if len(levels) <= max_bins:
-        return np.arange(1, len(levels) + 1, dtype=np.uint8)
-    heaviest = np.sort(np.lexsort((levels, -totals))[: max_bins - 1])
-    codes = np.full(len(levels), max_bins, dtype=np.uint8)
-    codes[heaviest] = np.arange(1, max_bins, dtype=np.uint8)
+def heaviest_levels(totals, max_bins, dtype):
+    """Number the levels of a categorical column.
+
+    Parameters
+    ----------
+    totals : ndarray of shape (n_levels,)
+        Weight of each level.
+    max_bins : int
+        Largest number to give.
+    dtype : dtype
+        Of the result.
+
+    Returns
+    -------
+    ndarray of shape (n_levels,)
+        1, 2, ... in the order of the levels. With more than `max_bins` levels the heaviest `max_bins` - 1, at equal
+        weight the first ones, have a number of their own and all others the last one together.
+    """
+    if len(totals) <= max_bins:
+        return np.arange(1, len(totals) + 1, dtype=dtype)
+    heaviest = np.sort(np.lexsort((np.arange(len(totals)), -totals))[: max_bins - 1])
+    codes = np.full(len(totals), max_bins, dtype=dtype)
+    codes[heaviest] = np.arange(1, max_bins, dtype=dtype)
     return codes
 
 

@@ -8,6 +8,7 @@ from libc.float cimport DBL_MAX
 from libc.math cimport INFINITY
 from libc.stdint cimport int32_t, int64_t, uint8_t
 from libc.stdlib cimport calloc, free, malloc
+from libc.string cimport memset
 
 import numpy as np
 
@@ -36,8 +37,17 @@ cdef extern from "binning.h" nogil:
         double *spare_weights
     void skb_sort_keys(skb_columns *columns, Py_ssize_t n) noexcept
     Py_ssize_t skb_run_lengths(skb_cell *keys, const double *weights, Py_ssize_t n, skb_cell *values) noexcept
+    ctypedef struct skb_run:
+        pass
+    ctypedef struct skb_cut_rule:
+        int max_bins
+        int equals_up
     int skb_find_cuts(
-        const skb_cell *values, const skb_cell *weights, Py_ssize_t m, int max_bins, double *cuts
+        const skb_cell *values, const skb_cell *weights, Py_ssize_t m, const skb_cut_rule *rule, skb_run *runs,
+        double *cuts
+    ) noexcept
+    void skb_bin_totals(
+        const skb_cell *values, const skb_cell *weights, Py_ssize_t m, const double *cuts, int n_cuts, double *totals
     ) noexcept
 
 ctypedef fused value_t:
@@ -177,6 +187,22 @@ cdef void _transform_block(
 
 # ---- thresholds ------------------------------------------------------------------------------------------------------
 
+cdef struct cut_job_t:
+    const char *x                   # first value of X, with its strides in bytes
+    Py_ssize_t row_stride
+    Py_ssize_t column_stride
+    bint is_float32
+    Py_ssize_t n
+    Py_ssize_t n_features
+    const double *weights           # (n,) or NULL when every row weighs 1
+    const uint8_t *skip             # (n_features,)
+    skb_cut_rule rule
+    Py_ssize_t width                # row length of cuts and totals
+    double *cuts                    # OUT (n_features, width), untouched behind the last cut
+    int32_t *n_cuts                 # OUT (n_features,)
+    double *totals                  # OUT (n_features, width) weight of each bin, or NULL
+
+
 def find_cuts(
     const value_t[:, :] X,
     weights,
@@ -186,44 +212,119 @@ def find_cuts(
 ):
     """Return (cuts, n_cuts): ascending cuts of every column in a table padded with +inf, none where skip is set.
 
-    weights is None or a float64 array on a grid (grid_weights), so that all sums are exact.
+    weights is None or a float64 array on a grid (grid_weights), so that all sums are exact. A value equal to a cut
+    belongs to the bin below it.
     """
-    cdef Py_ssize_t n = X.shape[0], n_features = X.shape[1], first, group, n_groups
+    cdef Py_ssize_t n_features = X.shape[1]
+    if not 2 <= max_bins < TABLE:
+        raise ValueError("max_bins is out of range")
     cuts_array = np.full((n_features, TABLE), np.inf)
     n_cuts_array = np.zeros(n_features, dtype=np.int32)
-    if n == 0 or n_features == 0:
+    if X.shape[0] == 0 or n_features == 0:
         return cuts_array, n_cuts_array
-    if n >= 1 << 32:
-        raise ValueError("more than 2**32 - 1 rows are not supported")
-    cdef const double *w = _pointer(weights, n)
     cdef double[:, ::1] cuts = cuts_array
     cdef int32_t[::1] n_cuts = n_cuts_array
-    cdef const char *x = <const char *> &X[0, 0]
-    cdef Py_ssize_t row_stride = X.strides[0], column_stride = X.strides[1]
-    cdef const uint8_t *skipped = &skip[0]
-    cdef double *cuts_out = &cuts[0, 0]
-    cdef int32_t *n_cuts_out = &n_cuts[0]
-    cdef sort_buffers_t *buffers
-    cdef int failed = 0
-    n_threads = _useful_threads(n * n_features, SORT_GRAIN, n_threads)
-    group = _group_size(n, n_features, n_threads)
-    n_groups = (n_features + group - 1) // group
-    with nogil, parallel(num_threads=<int> min(n_threads, n_groups)):
-        buffers = _allocate(n, group, w != NULL)
+    cdef cut_job_t job = _describe(<const char *> &X[0, 0], X.shape, X.strides, value_t is float, weights, skip)
+    job.rule.max_bins, job.rule.equals_up = max_bins, False
+    job.width, job.cuts, job.n_cuts = TABLE, &cuts[0, 0], &n_cuts[0]
+    _run(&job, n_threads)
+    return cuts_array, n_cuts_array
+
+
+def find_cells(
+    const value_t[:, :] X,
+    weights,
+    const uint8_t[::1] skip,
+    int max_bins,
+    int n_threads,
+):
+    """Return (cuts, n_cuts, totals) as `find_cuts`, but a value equal to a cut belongs to the bin above it.
+
+    max_bins may be any number from 2. The rows of cuts (padded with +inf) and of totals, the weights of the bins, are
+    as wide as is needed.
+    """
+    cdef Py_ssize_t n_features = X.shape[1], width = max(1, min(<Py_ssize_t> max_bins, X.shape[0]))
+    if max_bins < 2:
+        raise ValueError("max_bins is out of range")
+    cuts_array = np.full((n_features, width), np.inf)
+    totals_array = np.zeros((n_features, width))
+    n_cuts_array = np.zeros(n_features, dtype=np.int32)
+    if X.shape[0] == 0 or n_features == 0:
+        return cuts_array, n_cuts_array, totals_array
+    cdef double[:, ::1] cuts = cuts_array, totals = totals_array
+    cdef int32_t[::1] n_cuts = n_cuts_array
+    cdef cut_job_t job = _describe(<const char *> &X[0, 0], X.shape, X.strides, value_t is float, weights, skip)
+    job.rule.max_bins, job.rule.equals_up = max_bins, True
+    job.width, job.cuts, job.n_cuts, job.totals = width, &cuts[0, 0], &n_cuts[0], &totals[0, 0]
+    _run(&job, n_threads)
+    return cuts_array, n_cuts_array, totals_array
+
+
+def cuts_of_totals(const double[::1] values, const double[::1] totals, int max_bins):
+    """Return the ascending cuts between ascending distinct values of known weight, equal values going up."""
+    cdef Py_ssize_t m = values.shape[0]
+    cdef skb_cut_rule rule
+    cdef int n_cuts
+    if max_bins < 2 or totals.shape[0] != m or m > 1 << 30:
+        raise ValueError("max_bins is out of range, or values and totals differ in length")
+    if m == 0:
+        return np.empty(0)
+    ascends = np.isfinite(values).all() and (np.diff(values) > 0).all()
+    if not (ascends and np.isfinite(totals).all() and np.min(totals) > 0):
+        raise ValueError("values must ascend and totals must be above 0")
+    cuts_array = np.empty(min(<Py_ssize_t> max_bins, m))
+    cdef double[::1] cuts = cuts_array
+    rule.max_bins, rule.equals_up = max_bins, True
+    cdef skb_run *runs = <skb_run *> malloc(_most_runs(&rule, m) * sizeof(skb_run))
+    if runs == NULL:
+        raise MemoryError
+    with nogil:
+        n_cuts = skb_find_cuts(<const skb_cell *> &values[0], <const skb_cell *> &totals[0], m, &rule, runs, &cuts[0])
+        free(runs)
+    return cuts_array[:n_cuts].copy()
+
+
+cdef cut_job_t _describe(
+    const char *x, const Py_ssize_t *shape, const Py_ssize_t *strides, bint is_float32, weights, const uint8_t[::1] skip
+) except *:
+    """A job with all its inputs, outputs still NULL; X has a row and a column."""
+    cdef cut_job_t job
+    memset(&job, 0, sizeof(job))
+    if shape[0] >= 1 << 32:
+        raise ValueError("more than 2**32 - 1 rows are not supported")
+    if skip.shape[0] != shape[1]:
+        raise ValueError("skip and the columns of X differ in number")
+    job.x, job.is_float32 = x, is_float32
+    job.n, job.n_features = shape[0], shape[1]
+    job.row_stride, job.column_stride = strides[0], strides[1]
+    job.weights, job.skip = _pointer(weights, job.n), &skip[0]
+    return job
+
+
+cdef int _run(const cut_job_t *job, int n_threads) except -1:
+    """Fill the outputs of a job, groups of columns in parallel."""
+    cdef int threads = _useful_threads(job.n * job.n_features, SORT_GRAIN, n_threads), failed = 0
+    cdef Py_ssize_t group = _group_size(job.n, job.n_features, threads), first
+    cdef Py_ssize_t n_groups = (job.n_features + group - 1) // group
+    cdef sort_buffers_t *buffers = NULL
+    with nogil, parallel(num_threads=<int> min(threads, n_groups)):
+        buffers = _allocate(job.n, group, job.weights != NULL, _most_runs(&job.rule, job.n))
         for first in prange(n_groups, schedule="dynamic", chunksize=1):
             if buffers == NULL:
                 failed += 1
             else:
-                _cuts_of_group(
-                    x, row_stride, column_stride, value_t is float, n, w, skipped, first * group,
-                    min(n_features, (first + 1) * group), max_bins, buffers, cuts_out, n_cuts_out,
-                )
+                _cuts_of_group(job, first * group, min(job.n_features, (first + 1) * group), buffers)
         _release(buffers)
-    if n > TRIM_ROWS:
+    if job.n > TRIM_ROWS:
         skb_trim()
     if failed:
         raise MemoryError
-    return cuts_array, n_cuts_array
+    return 0
+
+
+cdef Py_ssize_t _most_runs(const skb_cut_rule *rule, Py_ssize_t m) noexcept nogil:
+    """Runs of light values: none when every value has a bin of its own."""
+    return rule.max_bins if m > rule.max_bins else 1
 
 
 def distinct_values(const value_t[:] x, weights):
@@ -236,7 +337,7 @@ def distinct_values(const value_t[:] x, weights):
     values_array, totals_array = np.empty(n), np.empty(n)
     cdef const double *w = _pointer(weights, n)
     cdef double[::1] values = values_array, totals = totals_array
-    cdef sort_buffers_t *buffers = _allocate(n, 1, w != NULL)
+    cdef sort_buffers_t *buffers = _allocate(n, 1, w != NULL, 1)
     if buffers == NULL:
         raise MemoryError
     with nogil:
@@ -278,19 +379,21 @@ cdef struct sort_buffers_t:
     double *spare_weights
     const skb_cell *values          # (m,): result of the last _sorted_runs, inside the buffers above
     const skb_cell *totals
+    skb_run *runs                   # room for the runs of light values
 
 
-cdef sort_buffers_t *_allocate(Py_ssize_t n, Py_ssize_t group, bint weighted) noexcept nogil:
+cdef sort_buffers_t *_allocate(Py_ssize_t n, Py_ssize_t group, bint weighted, Py_ssize_t n_runs) noexcept nogil:
     cdef sort_buffers_t *buffers = <sort_buffers_t *> calloc(1, sizeof(sort_buffers_t))
     if buffers == NULL:
         return NULL
     buffers.keys = <skb_cell *> malloc(group * n * sizeof(skb_cell))
     buffers.spare = <skb_cell *> malloc(n * sizeof(skb_cell))
+    buffers.runs = <skb_run *> malloc(n_runs * sizeof(skb_run))
     if weighted:
         buffers.weights = <double *> malloc(group * n * sizeof(double))
         buffers.spare_weights = <double *> malloc(n * sizeof(double))
     if (
-        buffers.keys == NULL or buffers.spare == NULL
+        buffers.keys == NULL or buffers.spare == NULL or buffers.runs == NULL
         or (weighted and (buffers.weights == NULL or buffers.spare_weights == NULL))
     ):
         _release(buffers)
@@ -302,6 +405,7 @@ cdef void _release(sort_buffers_t *buffers) noexcept nogil:
     if buffers != NULL:
         free(buffers.keys)
         free(buffers.spare)
+        free(buffers.runs)
         free(buffers.weights)
         free(buffers.spare_weights)
         free(buffers)
@@ -321,37 +425,36 @@ cdef Py_ssize_t _sorted_runs(
 
 
 cdef void _cuts_of_group(
-    const char *x,
-    Py_ssize_t row_stride,
-    Py_ssize_t column_stride,
-    bint is_float32,
-    Py_ssize_t n,
-    const double *weights,
-    const uint8_t *skip,
-    Py_ssize_t first,
-    Py_ssize_t last,
-    int max_bins,
-    sort_buffers_t *buffers,
-    double *cuts,                   # OUT (n_features, TABLE)
-    int32_t *n_cuts,                # OUT (n_features,)
+    const cut_job_t *job, Py_ssize_t first, Py_ssize_t last, sort_buffers_t *buffers
 ) noexcept nogil:
     cdef Py_ssize_t kept[GROUP]
-    cdef Py_ssize_t block, start, size, feature, k, m
-    cdef double *column_weights
+    cdef Py_ssize_t block, start, size, k, n = job.n
+    cdef bint weighted = job.weights != NULL
     for k in range(last - first):
         kept[k] = 0
     for block in range((n + BLOCK - 1) // BLOCK):
         start = block * BLOCK
         size = min(BLOCK, n - start)
         for k in range(last - first):
-            if not skip[first + k]:
+            if not job.skip[first + k]:
                 kept[k] += skb_gather_keys(
-                    x + start * row_stride + (first + k) * column_stride, row_stride, is_float32, size,
-                    weights + start if weights != NULL else NULL, DBL_MAX, buffers.keys + k * n + kept[k],
-                    buffers.weights + k * n + kept[k] if weights != NULL else NULL,
+                    job.x + start * job.row_stride + (first + k) * job.column_stride, job.row_stride, job.is_float32,
+                    size, job.weights + start if weighted else NULL, DBL_MAX, buffers.keys + k * n + kept[k],
+                    buffers.weights + k * n + kept[k] if weighted else NULL,
                 )
     for k in range(last - first):
-        feature = first + k
-        column_weights = buffers.weights + k * n if weights != NULL else NULL
-        m = _sorted_runs(buffers.keys + k * n, column_weights, kept[k], buffers)
-        n_cuts[feature] = skb_find_cuts(buffers.values, buffers.totals, m, max_bins, cuts + TABLE * feature)
+        _cuts_of_column(job, first + k, k, kept[k], buffers)
+
+
+cdef void _cuts_of_column(
+    const cut_job_t *job, Py_ssize_t feature, Py_ssize_t k, Py_ssize_t kept, sort_buffers_t *buffers
+) noexcept nogil:
+    """Cuts of the column whose `kept` known values have been gathered as number k of the buffers."""
+    cdef double *weights = buffers.weights + k * job.n if job.weights != NULL else NULL
+    cdef Py_ssize_t m = _sorted_runs(buffers.keys + k * job.n, weights, kept, buffers)
+    cdef double *cuts = job.cuts + feature * job.width
+    job.n_cuts[feature] = skb_find_cuts(buffers.values, buffers.totals, m, &job.rule, buffers.runs, cuts)
+    if job.totals != NULL:
+        skb_bin_totals(
+            buffers.values, buffers.totals, m, cuts, job.n_cuts[feature], job.totals + feature * job.width
+        )

@@ -254,10 +254,19 @@ static ptrdiff_t skb_run_lengths(skb_cell *keys, const double *weights, ptrdiff_
 
 /* ---- cuts ------------------------------------------------------------------------------------------------------- */
 
-/* A finite number c with low <= c < high, the midpoint wherever rounding allows. */
-static inline double skb_between(double low, double high)
+/* What the search for cuts is asked for. */
+typedef struct {
+    int max_bins;  /* largest number of bins, at least 2 */
+    int equals_up; /* a value equal to a cut belongs to the bin above it (else: below it) */
+} skb_cut_rule;
+
+/* A finite number c that separates low from high, the midpoint wherever rounding allows: low <= c < high, or
+ * low < c <= high when equal values go up. */
+static inline double skb_between(double low, double high, int equals_up)
 {
     double middle = 0.5 * low + 0.5 * high; /* does not overflow */
+    if (equals_up)
+        return middle > low && middle <= high ? middle : high;
     return middle >= low && middle < high ? middle : low;
 }
 
@@ -287,14 +296,14 @@ static double skb_heavy_share(const skb_cell *weights, ptrdiff_t m, int max_bins
 /* Cuts inside the light values [start, stop): n_bins of nearly equal weight, each as near as possible to an even share
  * of what its predecessors left. */
 static int skb_even_cuts(const skb_cell *values, const skb_cell *weights, ptrdiff_t start, ptrdiff_t stop, double total,
-                         int n_bins, double *cuts)
+                         int n_bins, int equals_up, double *cuts)
 {
     int n_cuts = 0;
     double bin = 0;
     for (ptrdiff_t j = start; j < stop - 1 && n_bins > 1; j++) {
         bin += weights[j].number;
         if (bin + 0.5 * weights[j + 1].number >= total / n_bins || stop - 1 - j < n_bins) {
-            cuts[n_cuts++] = skb_between(values[j].number, values[j + 1].number);
+            cuts[n_cuts++] = skb_between(values[j].number, values[j + 1].number, equals_up);
             total -= bin;
             bin = 0;
             n_bins--;
@@ -303,7 +312,7 @@ static int skb_even_cuts(const skb_cell *values, const skb_cell *weights, ptrdif
     return n_cuts;
 }
 
-typedef struct {
+typedef struct skb_run {
     ptrdiff_t start, stop; /* a run of light values; a heavy one stands at stop unless stop is the end */
     double weight;
 } skb_run;
@@ -327,10 +336,12 @@ static int skb_light_runs(const skb_cell *weights, ptrdiff_t m, double share, sk
 }
 
 /* More distinct values than bins. The bins that the heavy values leave are dealt to the runs of light values between
- * them: one for each run while they suffice, the others by weight. A run that gets none joins a heavy neighbour. */
-static int skb_weighted_cuts(const skb_cell *values, const skb_cell *weights, ptrdiff_t m, int max_bins, double *cuts)
+ * them: one for each run while they suffice, the others by weight. A run that gets none joins a heavy neighbour. There are
+ * fewer than max_bins heavy values, so at most max_bins runs. */
+static int skb_weighted_cuts(const skb_cell *values, const skb_cell *weights, ptrdiff_t m, const skb_cut_rule *rule,
+                             skb_run *runs, double *cuts)
 {
-    skb_run runs[256];
+    int max_bins = rule->max_bins, up = rule->equals_up;
     int n_runs = skb_light_runs(weights, m, skb_heavy_share(weights, m, max_bins), runs);
     int n_filled = 0, n_cuts = 0;
     double light = 0, seen = 0;
@@ -350,25 +361,40 @@ static int skb_weighted_cuts(const skb_cell *values, const skb_cell *weights, pt
             if (n_bins > stop - start)
                 n_bins = (int)(stop - start); /* what this run cannot use goes to the next */
             dealt += n_bins - least;
-            n_cuts += skb_even_cuts(values, weights, start, stop, runs[r].weight, n_bins, cuts + n_cuts);
+            n_cuts += skb_even_cuts(values, weights, start, stop, runs[r].weight, n_bins, up, cuts + n_cuts);
             if (n_bins == 0 && stop == m)
                 cuts[--n_cuts] = INFINITY; /* the last run joins the heavy value before it */
             else if (n_bins > 0 && stop < m)
-                cuts[n_cuts++] = skb_between(values[stop - 1].number, values[stop].number);
+                cuts[n_cuts++] = skb_between(values[stop - 1].number, values[stop].number, up);
         }
         if (stop < m - 1)
-            cuts[n_cuts++] = skb_between(values[stop].number, values[stop + 1].number);
+            cuts[n_cuts++] = skb_between(values[stop].number, values[stop + 1].number, up);
     }
     return n_cuts;
 }
 
-static int skb_find_cuts(const skb_cell *values, const skb_cell *weights, ptrdiff_t m, int max_bins, double *cuts)
+/* Cuts between m ascending distinct values of positive weight; runs has room for max_bins entries. */
+static int skb_find_cuts(const skb_cell *values, const skb_cell *weights, ptrdiff_t m, const skb_cut_rule *rule,
+                         skb_run *runs, double *cuts)
 {
-    if (m > max_bins)
-        return skb_weighted_cuts(values, weights, m, max_bins, cuts);
+    if (m > rule->max_bins)
+        return skb_weighted_cuts(values, weights, m, rule, runs, cuts);
     for (ptrdiff_t j = 0; j < m - 1; j++)
-        cuts[j] = skb_between(values[j].number, values[j + 1].number);
+        cuts[j] = skb_between(values[j].number, values[j + 1].number, rule->equals_up);
     return m > 0 ? (int)(m - 1) : 0;
+}
+
+/* Weight of each of the n_cuts + 1 bins; values equal to a cut count for the bin above it. */
+static void skb_bin_totals(const skb_cell *values, const skb_cell *weights, ptrdiff_t m, const double *cuts, int n_cuts,
+                           double *totals)
+{
+    int bin = 0;
+    memset(totals, 0, ((size_t)n_cuts + 1) * sizeof(double));
+    for (ptrdiff_t j = 0; j < m; j++) {
+        while (bin < n_cuts && cuts[bin] <= values[j].number)
+            bin++;
+        totals[bin] += weights[j].number;
+    }
 }
 
 #endif

@@ -1,0 +1,1 @@
+"""Explainable boosting machines: additive models of shape functions."""
