@@ -11,7 +11,7 @@ import copy
 import math
 
 import numpy as np
-from scipy.special import expit, log_expit
+from scipy.special import expit, log_expit, xlogy
 
 from skboost._engine import losses as engine
 
@@ -80,6 +80,13 @@ class Loss:
         """Return predictions from raw scores."""
         return np.asarray(raw, dtype=np.float64)
 
+    def saturated(self, y):
+        """Return the least loss that any score gives each internal target: `mean_loss` less its mean is never negative.
+
+        It is 0 but for the losses with a log link, and minus infinity for "gaussian".
+        """
+        return np.zeros(len(y))
+
     def gradients(self, y, score, base, *, hessian):
         """Return (gradient, second derivative or None), float32 of shape (n_outputs, n_rows), for internal targets."""
         return engine.gradients(self, y, score, base, hessian)
@@ -105,16 +112,22 @@ class SquaredError(Loss):
         _check_spread(self.name, y, 1e32)
 
 
-class Poisson(Loss):
-    """Poisson likelihood of counts or rates with a log link."""
+class LogLinkLoss(Loss):
+    """Base of the losses of positive means with a log link, where the mean of a target is the best constant.
 
-    name = "poisson"
-    kind = 1
+    Attributes
+    ----------
+    zero_allowed : bool
+        Whether a target may be 0.
+    """
+
+    zero_allowed = True
 
     def check_domain(self, y, name="y"):
-        smallest = float(np.min(y, initial=0.0))
-        if smallest < 0:
-            raise ValueError(f"loss='poisson' requires {name} >= 0; the smallest target is {smallest:g}.")
+        sign = ">=" if self.zero_allowed else ">"
+        smallest = float(np.min(y, initial=np.inf))
+        if smallest < 0 or (smallest == 0 and not self.zero_allowed):
+            raise ValueError(f"loss={self.name!r} requires {name} {sign} 0; the smallest target is {smallest:g}.")
         _check_magnitude(self.name, y, name, 1e150)
 
     def check_target(self, y, sample_weight=None):
@@ -126,21 +139,66 @@ class Poisson(Loss):
             return
         self.check_domain(y)
         if y.max() == 0:
-            raise ValueError("loss='poisson' requires y >= 0 and sum(y) > 0; all targets are 0.")
+            raise ValueError(f"loss={self.name!r} requires y >= 0 and sum(y) > 0; all targets are 0.")
         mean = weighted_mean(y, sample_weight)
         if not math.exp(-LOG_MEAN_MAX) < mean < math.exp(LOG_MEAN_MAX):
-            raise ValueError(f"loss='poisson' requires a weighted mean of y between 1e-13 and 1e13, got {mean:g}.")
-
-    def bind(self, y, sample_weight=None):
-        bound = copy.copy(self)
-        bound.leaf_curvature = weighted_mean(y, sample_weight)
-        return bound
+            raise ValueError(f"loss={self.name!r} requires a weighted mean of y between 1e-13 and 1e13, got {mean:g}.")
 
     def base_score(self, y, sample_weight=None):
         return np.array([math.log(weighted_mean(y, sample_weight))])
 
     def inverse_link(self, raw):
         return np.exp(np.clip(raw, -LOG_MEAN_MAX, LOG_MEAN_MAX))
+
+
+class Poisson(LogLinkLoss):
+    """Poisson likelihood of counts or rates with a log link."""
+
+    name = "poisson"
+    kind = 1
+
+    def bind(self, y, sample_weight=None):
+        bound = copy.copy(self)
+        bound.leaf_curvature = weighted_mean(y, sample_weight)
+        return bound
+
+    def saturated(self, y):
+        return np.asarray(y, dtype=np.float64) - xlogy(y, y)
+
+
+class Gamma(LogLinkLoss):
+    """Gamma likelihood of positive targets whose deviation is proportional to their mean, with a log link."""
+
+    name = "gamma"
+    kind = 5
+    zero_allowed = False
+
+    def saturated(self, y):
+        return 1.0 + np.log(y)
+
+
+class Tweedie(LogLinkLoss):
+    """Tweedie likelihood of targets that are positive or exactly 0, with a log link.
+
+    The variance of a target is proportional to its mean to the `power`, which lies between 1 (Poisson) and 2 (gamma),
+    both excluded.
+    """
+
+    name = "tweedie"
+    kind = 6
+
+    def __init__(self, power=1.5):
+        if not 1 < power < 2:
+            raise ValueError(f"loss='tweedie' requires a power between 1 and 2, both excluded, got {power!r}.")
+        self.power = float(power)
+        self.params = (self.power,)
+
+    def __repr__(self):
+        return f"{type(self).__name__}(power={self.power!r})"
+
+    def saturated(self, y):
+        factor = 1 / (self.power - 1) + 1 / (2 - self.power)
+        return factor * np.power(np.asarray(y, dtype=np.float64), 2 - self.power)
 
 
 class BinaryLogLoss(Loss):
@@ -253,6 +311,9 @@ class Gaussian(Loss):
     def inverse_link(self, raw):
         return self.mean_variance(raw)[0]
 
+    def saturated(self, y):
+        return np.full(len(y), -np.inf)
+
     def mean_variance(self, raw):
         """Return (mean, variance) of the predicted distributions in units of the target."""
         raw = np.asarray(raw, dtype=np.float64)
@@ -285,15 +346,17 @@ def _check_spread(name, y, largest):
         )
 
 
-def make_loss(name, n_classes=None):
+def make_loss(name, n_classes=None, power=1.5):
     """Return the loss of a name.
 
     Parameters
     ----------
-    name : {"squared_error", "gaussian", "poisson", "log_loss"}
+    name : {"squared_error", "gaussian", "poisson", "gamma", "tweedie", "log_loss"}
         Value of the estimators' parameter ``loss``.
     n_classes : int, default=None
         Number of classes, at least 2; for "log_loss" only.
+    power : float, default=1.5
+        Power of the mean that the variance of "tweedie" follows, above 1 and below 2; other losses have no use for it.
 
     Returns
     -------
@@ -303,12 +366,106 @@ def make_loss(name, n_classes=None):
         if n_classes is None or n_classes < 2:
             raise ValueError(f"loss='log_loss' needs at least 2 classes, got {n_classes}.")
         return BinaryLogLoss() if n_classes == 2 else MultinomialLogLoss(n_classes)
-    regression = {loss.name: loss for loss in (SquaredError, Gaussian, Poisson)}
+    regression = {loss.name: loss for loss in (SquaredError, Gaussian, Poisson, Gamma, Tweedie)}
     if name not in regression:
         raise ValueError(f"loss must be one of {[*regression, 'log_loss']}, got {name!r}.")
     if n_classes is not None:
         raise ValueError(f"loss={name!r} knows no classes.")
-    return regression[name]()
+    return Tweedie(power) if name == "tweedie" else regression[name]()
+
+
+def fit_intercept(loss, y, offset=None, sample_weight=None):
+    """Return the constants that minimise the weighted mean loss when they are added to raw scores.
+
+    Parameters
+    ----------
+    loss : Loss
+        Any loss but "gaussian".
+    y : ndarray of shape (n_rows,)
+        Internal targets.
+    offset : ndarray of shape (n_outputs, n_rows), default=None
+        Raw scores of the rows; None stands for zeros.
+    sample_weight : ndarray of shape (n_rows,), default=None
+        Weights of the rows, at least 0.
+
+    Returns
+    -------
+    ndarray of shape (n_outputs,)
+        There the mean gradient is below 1e-12 of the mean absolute gradient, or as small as rounding allows. All sums
+        are exact, so the bits depend on no order of rows. The constants of the multinomial loss sum to 0.
+    """
+    if offset is None:
+        return loss.base_score(y, sample_weight)
+    offset = np.ascontiguousarray(offset, dtype=np.float64)
+    if loss.constant_hessian:
+        return np.array([weighted_mean(y - offset[0], sample_weight)])
+    find = _newton_of_classes if loss.n_outputs > 1 else _newton
+    return find(loss, y, offset, sample_weight)
+
+
+# Longest step of a constant on its log scale, and the most steps; quadratic convergence needs about 6.
+LONGEST_STEP = 4.0
+MOST_STEPS = 200
+
+
+def _is_solved(loss, mean_gradient, mean_size):
+    # The best constant of a class without rows lies at infinity.
+    return abs(mean_gradient) <= max(1e-12 * mean_size, 1.5 * MIN_SHARE if loss.name == "log_loss" else 0.0)
+
+
+def _newton(loss, y, offset, sample_weight):
+    """Return the root of the mean gradient by Newton steps between bounds of the root."""
+    low, high, constant = -math.inf, math.inf, loss.base_score(y, sample_weight)[0]
+    for _ in range(MOST_STEPS):
+        grad, hess = engine.gradients64(loss, y, offset, np.array([constant]), True)
+        g, h = weighted_mean(grad[0], sample_weight), weighted_mean(hess[0], sample_weight)
+        if _is_solved(loss, g, weighted_mean(np.abs(grad[0]), sample_weight)):
+            break
+        low, high = (low, constant) if g > 0 else (constant, high)
+        step = -g / h if h > 0 else -math.copysign(math.inf, g)
+        moved = constant + min(max(step, -LONGEST_STEP), LONGEST_STEP)
+        if not low < moved < high:
+            moved = 0.5 * (low + high) if math.isfinite(low + high) else moved
+        if not low < moved < high:
+            break
+        constant = moved
+    return np.array([constant])
+
+
+def _newton_of_classes(loss, y, offset, sample_weight):
+    """Return the roots of the mean gradients of all classes by Newton steps that shorten the gradient."""
+    constant, step, least = loss.base_score(y, sample_weight), np.zeros(loss.n_outputs), math.inf
+    for _ in range(MOST_STEPS):
+        grad, _ = engine.gradients64(loss, y, offset, constant + step, False)
+        g = np.array([weighted_mean(of_class, sample_weight) for of_class in grad])
+        length = math.sqrt(math.fsum(g * g))
+        if length >= least:
+            step = 0.5 * step
+            if np.abs(step).max() <= 1e-16:
+                break
+            continue
+        constant, least = constant + step, length
+        sizes = [weighted_mean(np.abs(of_class), sample_weight) for of_class in grad]
+        if all(_is_solved(loss, *of_class) for of_class in zip(g, sizes, strict=True)):
+            break
+        step = _newton_step_of_classes(y, grad, g, sample_weight)
+    return constant - constant.mean()
+
+
+def _newton_step_of_classes(y, grad, mean_gradient, sample_weight):
+    n_classes = len(grad)
+    p = grad.copy()
+    p[y.astype(np.intp), np.arange(len(y))] += 1.0
+    hessian = np.empty((n_classes, n_classes))
+    for j in range(n_classes):
+        for k in range(j + 1):
+            hessian[j, k] = hessian[k, j] = -weighted_mean(p[j] * p[k], sample_weight)
+    np.fill_diagonal(hessian, 0.0)
+    np.fill_diagonal(hessian, -hessian.sum(axis=1))
+    # The hessian does not see a shift of all classes; adding one gives the step of mean 0.
+    hessian += hessian.trace() / n_classes**2 + np.finfo(np.float64).tiny
+    step = np.linalg.lstsq(hessian, -mean_gradient, rcond=1e-14)[0]
+    return step * min(1.0, LONGEST_STEP / max(np.abs(step).max(), LONGEST_STEP))
 
 
 def weighted_mean(values, sample_weight=None):

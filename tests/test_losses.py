@@ -7,7 +7,8 @@ import pytest
 from numpy.testing import assert_allclose, assert_array_equal
 from oracles import losses as oracle
 
-from skboost import _losses
+from skboost import SGLBRegressor, _losses
+from skboost._engine import losses as engine
 
 NAMES = {
     "squared_error": ("squared_error", None),
@@ -15,13 +16,18 @@ NAMES = {
     "gaussian": ("gaussian", None),
     "binary": ("log_loss", 2),
     "multinomial": ("log_loss", 4),
+    "gamma": ("gamma", None),
+    "tweedie": ("tweedie", None),
 }
+LOG_LINKS = ["poisson", "gamma", "tweedie"]
 
 
 def make_target(name, n, seed=0):
     rng = np.random.default_rng([seed, n])
     if name == "poisson":
         return rng.poisson(1.5, n).astype(float)
+    if name in ("gamma", "tweedie"):
+        return rng.gamma(2.0, 1.5, n) * (rng.integers(0, 2, n) if name == "tweedie" else 1.0)
     if name in ("binary", "multinomial"):
         # Every class occurs.
         n_classes = NAMES[name][1]
@@ -178,7 +184,7 @@ def test_softmax_ignores_shifts_and_memory_layout(seed):
 
 
 def test_link_inverts_the_base_score():
-    for name in ("poisson", "binary", "multinomial", "squared_error"):
+    for name in ("binary", "multinomial", "squared_error", *LOG_LINKS):
         y = make_target(name, 300)
         loss, target = bound_loss(name, y)
         base = loss.base_score(target)
@@ -187,6 +193,7 @@ def test_link_inverts_the_base_score():
         assert_allclose(prediction, share if loss.name == "log_loss" else np.mean(y), rtol=1e-13)
 
 
+@pytest.mark.parametrize("name", LOG_LINKS)
 @pytest.mark.parametrize(
     ("y", "weight", "message"),
     [
@@ -196,13 +203,17 @@ def test_link_inverts_the_base_score():
         ([1e15, 1e15], None, "weighted mean of y between 1e-13 and 1e13"),
     ],
 )
-def test_poisson_refuses_targets_outside_its_domain(y, weight, message):
-    with pytest.raises(ValueError, match=f"loss='poisson'.*{message}"):
-        _losses.make_loss("poisson").check_target(np.array(y), weight)
+def test_log_links_refuse_targets_outside_their_domain(name, y, weight, message):
+    if name == "gamma" and "are 0" in message:
+        message = "y > 0; the smallest target is 0"
+    with pytest.raises(ValueError, match=f"loss='{name}'.*{message}"):
+        _losses.make_loss(name).check_target(np.array(y), weight)
 
 
 def test_targets_inside_the_domain_pass():
     _losses.make_loss("poisson").check_target(np.array([0.0, 2.5, -1.0]), np.array([1, 1, 0]))
+    _losses.make_loss("tweedie").check_target(np.array([0.0, 2.5, -1.0]), np.array([1, 1, 0]))
+    _losses.make_loss("gamma").check_target(np.array([1.0, 2.5, 0.0]), np.array([1, 1, 0]))
     _losses.make_loss("squared_error").check_target(np.array([-1.0, 2.0]))
     _losses.make_loss("gaussian").check_target(np.array([-1.0, 2.0]))
 
@@ -214,6 +225,9 @@ def test_targets_inside_the_domain_pass():
         (("log_loss",), "at least 2 classes, got None"),
         (("log_loss", 1), "at least 2 classes, got 1"),
         (("poisson", 3), "knows no classes"),
+        (("tweedie", None, 1.0), "power between 1 and 2, both excluded, got 1.0"),
+        (("tweedie", None, 2), "power between 1 and 2"),
+        (("tweedie", None, float("nan")), "power between 1 and 2"),
     ],
 )
 def test_unknown_losses_are_refused(arguments, message):
@@ -269,6 +283,8 @@ def test_log_probabilities_are_finite_where_probabilities_vanish(name):
     [
         ("poisson", [1.0, -0.5], "requires y_val >= 0; the smallest target is -0.5"),
         ("poisson", [1.0, 1e200], "y_val"),
+        ("gamma", [1.0, 0.0], "requires y_val > 0; the smallest target is 0"),
+        ("tweedie", [1.0, -1.0], "requires y_val >= 0; the smallest target is -1"),
         ("squared_error", [1e200, 1e200], "y_val"),
         ("gaussian", [1e141], "y_val"),
     ],
@@ -291,3 +307,103 @@ def test_poisson_bounds_the_weighted_mean():
     loss.check_target(y, np.array([1.0, 1.0]))
     with pytest.raises(ValueError, match="weighted mean of y"):
         loss.check_target(y, np.array([1e20, 1.0]))
+
+
+@pytest.mark.parametrize("name", [name for name in NAMES if name != "gaussian"])
+def test_saturated_is_the_loss_of_the_perfect_prediction(name, seed):
+    y = make_target(name, 200, seed)
+    loss, target = bound_loss(name, y)
+    if name in LOG_LINKS:
+        with np.errstate(divide="ignore"):
+            perfect = np.maximum(np.log(target), -_losses.LOG_MEAN_MAX)[None]
+    elif loss.name == "log_loss":
+        classes = np.arange(max(loss.n_outputs, 2))
+        perfect = np.where(classes[:, None] == target, 50.0, -50.0)[-loss.n_outputs :]
+    else:
+        perfect = target[None]
+    values = engine.values(loss, target, perfect, np.zeros(loss.n_outputs))
+    tolerance = 1e-6 if name == "tweedie" else 1e-10
+    assert_allclose(loss.saturated(target), values, rtol=1e-12, atol=tolerance)
+    for other in (perfect - 0.1, perfect + 0.1):
+        assert (engine.values(loss, target, other, np.zeros(loss.n_outputs)) >= loss.saturated(target) - 1e-12).all()
+
+
+def test_nothing_saturates_the_gaussian_loss():
+    assert_array_equal(_losses.make_loss("gaussian").saturated(np.ones(2)), -np.inf)
+
+
+FITTED = [name for name in NAMES if name != "gaussian"]
+
+
+def offset_of(loss, n, seed, spread=2.0):
+    return np.random.default_rng([seed, 7]).normal(1.0, spread, (loss.n_outputs, n))
+
+
+@pytest.mark.parametrize("name", FITTED)
+@pytest.mark.parametrize("spread", [0.1, 1.0, 2.5])
+def test_fitted_intercept_is_the_root_of_the_mean_gradient(name, spread, seed):
+    y, weight = make_target(name, 400, seed), np.random.default_rng(seed).random(400)
+    loss, target = bound_loss(name, y, weight)
+    offset = offset_of(loss, 400, seed, spread)
+    constant = _losses.fit_intercept(loss, target, offset, weight)
+    assert constant.shape == (loss.n_outputs,)
+    grad, _ = engine.gradients64(loss, target, offset, constant, True)
+    assert np.abs(grad @ weight).max() <= 2e-12 * (np.abs(grad) @ weight).max()
+    if loss.n_outputs > 1:
+        assert_allclose(constant.sum(), 0, atol=1e-13)
+
+
+@pytest.mark.parametrize("name", FITTED)
+def test_fitted_intercept_without_offset_is_the_base_score(name, seed):
+    y = make_target(name, 300, seed)
+    loss, target = bound_loss(name, y)
+    base = loss.base_score(target)
+    assert_array_equal(_losses.fit_intercept(loss, target), base)
+    assert_allclose(
+        _losses.fit_intercept(loss, target, np.full((loss.n_outputs, 300), 0.75)) - base,
+        0.0 if loss.n_outputs > 1 else -0.75,
+        rtol=1e-10,
+        atol=1e-10,
+    )
+
+
+@pytest.mark.parametrize("name", FITTED)
+def test_fitted_intercept_knows_no_order_and_takes_weights_as_repetitions(name, seed):
+    rng = np.random.default_rng(seed)
+    y, weight = make_target(name, 200, seed), rng.integers(0, 4, 200).astype(float)
+    loss, target = bound_loss(name, y, weight)
+    offset = offset_of(loss, 200, seed)
+    expected = _losses.fit_intercept(loss, target, offset, weight)
+    rows = rng.permutation(np.repeat(np.arange(200), weight.astype(int)))
+    assert_array_equal(_losses.fit_intercept(loss, target[rows], offset[:, rows], None), expected)
+
+
+@pytest.mark.parametrize("name", LOG_LINKS)
+def test_closed_form_of_the_intercept_of_log_links(name, seed):
+    """Powers of the offset: sum w exp((2 - p) o) e^c = sum w y exp((1 - p) o) with p = 1, 2, 1.5."""
+    y, weight = make_target(name, 300, seed), np.random.default_rng(seed).random(300)
+    loss = _losses.make_loss(name)
+    offset, power = offset_of(loss, 300, seed, 0.5), {"poisson": 1, "gamma": 2, "tweedie": 1.5}[name]
+    above, below = weight @ (y * np.exp((1 - power) * offset[0])), weight @ np.exp((2 - power) * offset[0])
+    assert_allclose(_losses.fit_intercept(loss, y, offset, weight), [np.log(above / below)], rtol=1e-11, atol=1e-12)
+
+
+def test_intercept_of_one_class_stays_finite():
+    for n_classes in (2, 3):
+        loss = _losses.make_loss("log_loss", n_classes)
+        constant = _losses.fit_intercept(loss, np.ones(40), offset_of(loss, 40, 0))
+        assert np.isfinite(constant).all()
+        raw = constant[0] if n_classes == 2 else constant
+        assert_allclose(loss.inverse_link(raw)[..., 1], 1, atol=1e-12)
+
+
+def test_tweedie_knows_its_power():
+    loss = _losses.make_loss("tweedie", power=1.7)
+    assert (loss.power, loss.params, repr(loss)) == (1.7, (1.7,), "Tweedie(power=1.7)")
+    assert _losses.make_loss("tweedie").power == 1.5
+
+
+@pytest.mark.parametrize("name", ["gamma", "tweedie"])
+def test_langevin_boosting_refuses_losses_it_has_no_noise_for(name):
+    with pytest.raises(ValueError, match="The 'loss' parameter of SGLBRegressor must be"):
+        SGLBRegressor(loss=name, n_estimators=2).fit(np.ones((4, 1)), np.ones(4))

@@ -9,6 +9,8 @@ cdef enum:
     LOSS_BINARY = 2       # log(1 + exp(f)) - y f, y in {0, 1}
     LOSS_MULTINOMIAL = 3  # logsumexp(f) - f[y], y a class index
     LOSS_GAUSSIAN = 4     # outputs (mean, ln s): ln s + (y - mean)^2 / (2 s^2)
+    LOSS_GAMMA = 5        # y exp(-f) + f, y > 0
+    LOSS_TWEEDIE = 6      # exp((2 - p) f) / (2 - p) - y exp((1 - p) f) / (1 - p), param[0] = p in (1, 2)
 
 ctypedef struct loss_t:
     int kind

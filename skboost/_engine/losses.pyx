@@ -79,13 +79,24 @@ cdef enum:
 cdef int loss_from_object(object loss, loss_t *out) except -1:
     cdef int i
     params = tuple(loss.params)
-    if not LOSS_SQUARED <= loss.kind <= LOSS_GAUSSIAN or loss.n_outputs < 1 or len(params) > 4:
+    if (
+        not LOSS_SQUARED <= loss.kind <= LOSS_TWEEDIE
+        or not outputs_fit(loss.kind, loss.n_outputs)
+        or len(params) > 4
+        or loss.kind == LOSS_TWEEDIE and not (len(params) and 1 < params[0] < 2)
+    ):
         raise ValueError(f"unknown loss: kind={loss.kind}, n_outputs={loss.n_outputs}, params={params}")
     out.kind = loss.kind
     out.n_outputs = loss.n_outputs
     for i in range(4):
         out.param[i] = params[i] if i < len(params) else 0.0
     return 0
+
+
+cdef bint outputs_fit(int kind, int n_outputs) noexcept:
+    if kind == LOSS_GAUSSIAN:
+        return n_outputs == 2
+    return n_outputs >= 1 if kind == LOSS_MULTINOMIAL else n_outputs == 1
 
 
 cdef bint loss_needs_metric(const loss_t *loss) noexcept nogil:

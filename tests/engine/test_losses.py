@@ -22,13 +22,17 @@ KINDS = {
     "binary": (2, 1),
     "multinomial": (3, 4),
     "gaussian": (4, 2),
+    "gamma": (5, 1),
+    "tweedie": (6, 1),
 }
+ONE_SECOND_DERIVATIVE = [name for name in KINDS if name != "gaussian"]
 FLOAT_EPS = np.finfo(np.float32).eps
 
 
-def engine_loss(name, n_outputs=None):
+def engine_loss(name, n_outputs=None, power=1.5):
     kind, outputs = KINDS[name]
-    return SimpleNamespace(kind=kind, n_outputs=n_outputs or outputs, params=())
+    params = (power,) if name == "tweedie" else ()
+    return SimpleNamespace(kind=kind, n_outputs=n_outputs or outputs, params=params)
 
 
 def make_rows(name, n, seed=0, spread=2.0, n_outputs=None):
@@ -41,6 +45,8 @@ def make_rows(name, n, seed=0, spread=2.0, n_outputs=None):
         "binary": lambda size: rng.integers(0, 2, size),
         "multinomial": lambda size: rng.integers(0, loss.n_outputs, size),
         "gaussian": rng.normal,
+        "gamma": lambda size: rng.gamma(2.0, 1.5, size),
+        "tweedie": lambda size: rng.gamma(2.0, 1.5, size) * rng.integers(0, 2, size),
     }
     y = targets[name](size=n).astype(np.float64)
     score = rng.normal(0, spread, (loss.n_outputs, n))
@@ -59,7 +65,75 @@ def test_gradients_and_values_match_the_definition(name, n, seed):
     assert_allclose(losses.values(loss, y, score, base), value, rtol=1e-12, atol=1e-13)
 
 
-@pytest.mark.parametrize("name", ["squared_error", "poisson", "binary", "multinomial"])
+@pytest.mark.parametrize("name", KINDS)
+@pytest.mark.parametrize("n", [1, 65, 1000])
+def test_double_gradients_round_to_the_single_ones(name, n, seed):
+    loss, y, score, base = make_rows(name, n, seed)
+    _, grad, hess = oracle.ALL[name](y, score + base[:, None])
+    got_grad, got_hess = losses.gradients64(loss, y, score, base, True)
+    assert got_grad.dtype == got_hess.dtype == np.float64
+    assert_allclose(got_grad, grad, rtol=1e-13, atol=1e-14)
+    assert_allclose(got_hess, hess, rtol=1e-13, atol=1e-15)
+    single_grad, single_hess = losses.gradients(loss, y, score, base, True)
+    assert_array_equal(got_grad.astype(np.float32), single_grad)
+    assert_array_equal(got_hess.astype(np.float32), single_hess)
+
+
+@pytest.mark.parametrize("name", ONE_SECOND_DERIVATIVE)
+def test_double_gradients_without_hessian(name):
+    loss, y, score, base = make_rows(name, 300)
+    grad, hess = losses.gradients64(loss, y, score, base, False)
+    assert hess is None
+    assert_array_equal(grad, losses.gradients64(loss, y, score, base, True)[0])
+
+
+def test_double_gradients_of_the_gaussian_loss_need_its_metric():
+    with pytest.raises(ValueError, match="only together with second derivatives"):
+        losses.gradients64(*make_rows("gaussian", 3), False)
+
+
+@pytest.mark.parametrize("name", ONE_SECOND_DERIVATIVE)
+def test_double_gradients_are_central_differences_to_ten_digits(name, seed):
+    """Richardson's extrapolation of central differences: the error is of the fourth order in the step."""
+    loss, y, score, base = make_rows(name, 200, seed, spread=1.0)
+    grad, _ = losses.gradients64(loss, y, score, base, True)
+    for k in range(loss.n_outputs):
+        slopes = []
+        for step in (1e-3, 2e-3):
+            shift = step * np.eye(loss.n_outputs)[k]
+            up, down = (losses.values(loss, y, score, base + sign * shift) for sign in (1, -1))
+            slopes.append((up - down) / (2 * step))
+        assert_allclose(grad[k], (4 * slopes[0] - slopes[1]) / 3, rtol=1e-9, atol=1e-9)
+
+
+@pytest.mark.parametrize("power", [1.01, 1.3, 1.5, 1.9, 1.99])
+def test_tweedie_of_any_power(power, seed):
+    _, y, score, base = make_rows("tweedie", 300, seed)
+    loss = engine_loss("tweedie", power=power)
+    value, grad, hess = oracle.tweedie(y, score + base[:, None], power)
+    got_grad, got_hess = losses.gradients64(loss, y, score, base, True)
+    assert_allclose(got_grad, grad, rtol=1e-12, atol=1e-13)
+    assert_allclose(got_hess, hess, rtol=1e-12)
+    assert_allclose(losses.values(loss, y, score, base), value, rtol=1e-12, atol=1e-12)
+
+
+@pytest.mark.parametrize("name", ["poisson", "gamma", "tweedie"])
+@pytest.mark.parametrize("side", [-1.0, 1.0])
+def test_losses_of_log_means_continue_as_straight_lines(name, side):
+    loss, y, _, _ = make_rows(name, 50)
+    at = side * np.array([30.0, 31.0, 32.0, 40.0])
+    grads, values = [], []
+    for f in at:
+        args = loss, y, np.full((1, 50), f), np.zeros(1)
+        grads.append(losses.gradients64(*args, True)[0][0])
+        values.append(losses.values(*args))
+    for i in range(3):
+        assert_array_equal(grads[i + 1], grads[0])
+        rise = (values[i + 1] - values[i]) / (at[i + 1] - at[i])
+        assert_allclose(rise, grads[0], rtol=1e-10, atol=1e-9 * np.abs(grads[0]).max())
+
+
+@pytest.mark.parametrize("name", ONE_SECOND_DERIVATIVE)
 def test_without_hessian_the_gradient_is_the_same(name):
     loss, y, score, base = make_rows(name, 300)
     grad, hess = losses.gradients(loss, y, score, base, False)
@@ -114,6 +188,11 @@ def single(name, y, *score, hessian=True):
 def test_known_values():
     value, grad, hess = single("poisson", 2, 0.3)
     assert_allclose([value, grad[0], hess[0]], [0.749859, -0.650141, 1.349859], atol=1e-6)
+    value, grad, hess = single("gamma", 2, 0.3)
+    assert_allclose([value, grad[0], hess[0]], [1.781636, -0.481636, 1.481636], atol=1e-6)
+    value, grad, hess = single("tweedie", 2, 0.3)
+    assert_allclose([value, grad[0], hess[0]], [5.766500, -0.559582, 1.441625], atol=1e-6)
+    assert_allclose(np.ravel(np.hstack(single("tweedie", 0, 0.0))), [2, 1, 0.5])
     value, grad, hess = single("binary", 1, -40.0)
     assert_allclose([value, grad[0], hess[0]], [40, -1, 4.248354e-18], rtol=1e-6)
     _, grad, hess = single("multinomial", 2, 1.0, 2.0, 3.0)
@@ -219,6 +298,9 @@ def test_wrong_arguments_are_refused():
     for unknown in ({"kind": 9}, {"kind": -1}, {"kind": 0, "params": (1.0,) * 5}):
         with pytest.raises(ValueError, match="unknown loss"):
             losses.values(SimpleNamespace(**{"n_outputs": 4, "params": ()} | unknown), y, score, base)
+    for kind, params in ((6, ()), (6, (1.0,)), (6, (2.0,)), (6, (math.nan,)), (4, ())):
+        with pytest.raises(ValueError, match="unknown loss"):
+            losses.gradients64(SimpleNamespace(kind=kind, n_outputs=1, params=params), y, score[:1], base[:1], True)
 
 
 SKLEARN_LOSSES = {
@@ -226,6 +308,8 @@ SKLEARN_LOSSES = {
     "poisson": ("HalfPoissonLoss", {}),
     "binary": ("HalfBinomialLoss", {}),
     "multinomial": ("HalfMultinomialLoss", {"n_classes": 4}),
+    "gamma": ("HalfGammaLoss", {}),
+    "tweedie": ("HalfTweedieLoss", {"power": 1.5}),
 }
 
 
@@ -332,9 +416,11 @@ def digest():
     for name in KINDS:
         for n, spread in ((1, 1.0), (333, 2.0), (1024, 50.0)):
             loss, y, score, base = make_rows(name, n, spread=spread)
-            for hessian in (False, True):
-                for out in losses.gradients(loss, y, score, base, hessian):
-                    sha.update(b"" if out is None else out.tobytes())
+            double = losses.gradients64(loss, y, score, base, True)
+            for out in (*double, *losses.gradients(loss, y, score, base, False)):
+                sha.update(b"" if out is None else out.tobytes())
+            for out in losses.gradients(loss, y, score, base, True):
+                sha.update(out.tobytes())
             sha.update(losses.values(loss, y, score, base).tobytes())
             mean = losses.weighted_mean_loss(loss, y, score, base, np.arange(n) + 0.3, 1)
             sha.update(np.float64(mean).tobytes())

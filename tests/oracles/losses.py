@@ -35,6 +35,19 @@ def multinomial(y, score):
     return -log_softmax(score, axis=0)[y.astype(int), rows], p - is_class, p * (1 - p)
 
 
+def gamma(y, score):
+    ratio = y * np.exp(-score)
+    return ratio[0] + score[0], 1 - ratio, ratio
+
+
+def tweedie(y, score, power=1.5):
+    mu = np.exp(score)
+    value = mu ** (2 - power) / (2 - power) - y * mu ** (1 - power) / (1 - power)
+    # d/df = mu d/dmu, twice.
+    grad = mu * (mu ** (1 - power) - y * mu**-power)
+    return value[0], grad, (2 - power) * mu ** (2 - power) - (1 - power) * y * mu ** (1 - power)
+
+
 def gaussian(y, score):
     """Plain gradient and Fisher information."""
     mean, log_sd = score
@@ -56,6 +69,8 @@ ALL = {
     "binary": binary,
     "multinomial": multinomial,
     "gaussian": gaussian,
+    "gamma": gamma,
+    "tweedie": tweedie,
 }
 
 
@@ -70,7 +85,7 @@ def base_score(loss, y, n_classes=None):
     """Return the best constant by its textbook formula for rows without weights."""
     if loss == "squared_error":
         return np.array([np.mean(y)])
-    if loss == "poisson":
+    if loss in ("poisson", "gamma", "tweedie"):
         return np.array([np.log(np.mean(y))])
     if loss == "binary":
         return np.array([np.log(np.sum(y == 1) / np.sum(y == 0))])

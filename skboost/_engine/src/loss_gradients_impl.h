@@ -31,8 +31,46 @@ static SKB_TARGET void SKB_GRAD(skb_poisson_gradients)(
     }
 }
 
-/* p - y = ((1 - y) u - y d) / (1 + t) with t = exp(-|f|) and (u, d) = (1, t) or (t, 1): nothing cancels for y in {0, 1},
- * and swapping the labels negates the gradient exactly. */
+static SKB_TARGET void SKB_GRAD(skb_gamma_gradients)(
+    SKB_ROWS, double base, SKB_REAL *restrict grad, SKB_REAL *restrict hess)
+{
+    if (hess) {
+        for (ptrdiff_t i = 0; i < n; i++) {
+            double f = SKB_FN(skb_clamp)(base + score[i], -SKB_LOG_MEAN_MAX, SKB_LOG_MEAN_MAX);
+            double q = y[i] * SKB_FN(skb_exp)(-f);
+            grad[i] = (SKB_REAL)(1.0 - q);
+            hess[i] = (SKB_REAL)q;
+        }
+    } else {
+        for (ptrdiff_t i = 0; i < n; i++) {
+            double f = SKB_FN(skb_clamp)(base + score[i], -SKB_LOG_MEAN_MAX, SKB_LOG_MEAN_MAX);
+            double q = y[i] * SKB_FN(skb_exp)(-f);
+            grad[i] = (SKB_REAL)(1.0 - q);
+        }
+    }
+}
+
+static SKB_TARGET void SKB_GRAD(skb_tweedie_gradients)(
+    SKB_ROWS, double base, double power, SKB_REAL *restrict grad, SKB_REAL *restrict hess)
+{
+    double a = 1.0 - power, b = 2.0 - power;
+    if (hess) {
+        for (ptrdiff_t i = 0; i < n; i++) {
+            double f = SKB_FN(skb_clamp)(base + score[i], -SKB_LOG_MEAN_MAX, SKB_LOG_MEAN_MAX);
+            double own = y[i] * SKB_FN(skb_exp)(a * f), mean = SKB_FN(skb_exp)(b * f);
+            grad[i] = (SKB_REAL)(mean - own);
+            hess[i] = (SKB_REAL)(b * mean - a * own);
+        }
+    } else {
+        for (ptrdiff_t i = 0; i < n; i++) {
+            double f = SKB_FN(skb_clamp)(base + score[i], -SKB_LOG_MEAN_MAX, SKB_LOG_MEAN_MAX);
+            grad[i] = (SKB_REAL)(SKB_FN(skb_exp)(b * f) - y[i] * SKB_FN(skb_exp)(a * f));
+        }
+    }
+}
+
+/* p - y = ((1 - y) u - y d) / (1 + t) with t = exp(-|f|) and (u, d) = (1, t) or (t, 1): nothing cancels for y in
+ * {0, 1}, and swapping the labels negates the gradient exactly. */
 static SKB_TARGET void SKB_GRAD(skb_binary_gradients)(
     SKB_ROWS, double base, SKB_REAL *restrict grad, SKB_REAL *restrict hess)
 {
@@ -140,6 +178,8 @@ static SKB_TARGET void SKB_GRAD(skb_loss_gradients)(
     switch (loss->kind) {
     case SKB_SQUARED: SKB_GRAD(skb_squared_gradients)(n, y, score, base[0], grad, second); break;
     case SKB_POISSON: SKB_GRAD(skb_poisson_gradients)(n, y, score, base[0], grad, second); break;
+    case SKB_GAMMA: SKB_GRAD(skb_gamma_gradients)(n, y, score, base[0], grad, second); break;
+    case SKB_TWEEDIE: SKB_GRAD(skb_tweedie_gradients)(n, y, score, base[0], loss->param[0], grad, second); break;
     case SKB_BINARY: SKB_GRAD(skb_binary_gradients)(n, y, score, base[0], grad, second); break;
     case SKB_MULTINOMIAL:
         SKB_GRAD(skb_multinomial_gradients)

@@ -10,11 +10,12 @@
 #include <math.h>
 #include <stddef.h>
 
-enum { SKB_SQUARED, SKB_POISSON, SKB_BINARY, SKB_MULTINOMIAL, SKB_GAUSSIAN }; /* as in losses.pxd */
+/* As in losses.pxd. */
+enum { SKB_SQUARED, SKB_POISSON, SKB_BINARY, SKB_MULTINOMIAL, SKB_GAUSSIAN, SKB_GAMMA, SKB_TWEEDIE };
 
 #define SKB_TILE 64            /* rows per pass of the multinomial loss */
 #define SKB_KEPT 64            /* classes whose exponentials are kept between passes; those above are computed twice */
-#define SKB_LOG_MEAN_MAX 30.0  /* |raw score| of the poisson loss inside exp */
+#define SKB_LOG_MEAN_MAX 30.0  /* |raw score| of the losses with a log link inside exp */
 #define SKB_LOG_SD_MAX 20.0    /* |ln s| of the gaussian loss inside exp, in units of the standardised target */
 #define SKB_FLOAT_SAFE 1e30    /* bound of the gaussian gradients, far from the end of float32 */
 
@@ -118,6 +119,24 @@ static SKB_TARGET void SKB_FN(skb_poisson_values)(SKB_ROWS, double base, double 
     }
 }
 
+static SKB_TARGET void SKB_FN(skb_gamma_values)(SKB_ROWS, double base, double *restrict out)
+{
+    for (ptrdiff_t i = 0; i < n; i++) {
+        double f = base + score[i], c = SKB_FN(skb_clamp)(f, -SKB_LOG_MEAN_MAX, SKB_LOG_MEAN_MAX);
+        out[i] = y[i] * SKB_FN(skb_exp)(-c) * (1.0 - (f - c)) + f;
+    }
+}
+
+static SKB_TARGET void SKB_FN(skb_tweedie_values)(SKB_ROWS, double base, double power, double *restrict out)
+{
+    double a = 1.0 - power, b = 2.0 - power;
+    for (ptrdiff_t i = 0; i < n; i++) {
+        double f = base + score[i], c = SKB_FN(skb_clamp)(f, -SKB_LOG_MEAN_MAX, SKB_LOG_MEAN_MAX), d = f - c;
+        double own = y[i] * SKB_FN(skb_exp)(a * c), mean = SKB_FN(skb_exp)(b * c);
+        out[i] = mean * (1.0 / b + d) - own * (1.0 / a + d);
+    }
+}
+
 static SKB_TARGET void SKB_FN(skb_binary_values)(SKB_ROWS, double base, double *restrict out)
 {
     for (ptrdiff_t i = 0; i < n; i++) {
@@ -165,6 +184,8 @@ static SKB_TARGET void SKB_FN(skb_loss_values)(const skb_loss_t *loss, SKB_ROWS,
     switch (loss->kind) {
     case SKB_SQUARED: SKB_FN(skb_squared_values)(n, y, score, base[0], out); break;
     case SKB_POISSON: SKB_FN(skb_poisson_values)(n, y, score, base[0], out); break;
+    case SKB_GAMMA: SKB_FN(skb_gamma_values)(n, y, score, base[0], out); break;
+    case SKB_TWEEDIE: SKB_FN(skb_tweedie_values)(n, y, score, base[0], loss->param[0], out); break;
     case SKB_BINARY: SKB_FN(skb_binary_values)(n, y, score, base[0], out); break;
     case SKB_MULTINOMIAL:
         SKB_FN(skb_multinomial_values)(n, y, score, loss->n_outputs, score_stride, base, out);
