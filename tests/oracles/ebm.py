@@ -40,6 +40,7 @@ class Rules:
     seed: int = 0
     bag: int = 0
     stage: int = 0
+    shuffle: bool = True
 
 
 @dataclass(frozen=True)
@@ -312,7 +313,7 @@ class Stage:
         self.tensors[t] += update
         self.scores += update.reshape(len(update), -1)[:, self.terms[t].cells]
 
-    def run(self, shuffle=True):
+    def run(self):
         """Boost until the rounds are used up or early stopping; returns the tensors of the best step."""
         rules, n_terms = self.rules, len(self.terms)
         greedy = int(np.ceil(min(rules.greedy_ratio, rules.max_rounds) * n_terms))
@@ -324,7 +325,7 @@ class Stage:
         while len(self.log) < rules.max_rounds * n_terms:
             if state == 0:
                 heap, cached, best = [], None, None
-                if shuffle and (sweep == 0 or greedy):
+                if rules.shuffle and (sweep == 0 or greedy):
                     self.shuffle(order, sweep)
                 sweep += 1
             if state >= 0:
