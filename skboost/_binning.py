@@ -23,7 +23,7 @@ _DTYPES = {
 }
 
 
-def grid_weights(weights):
+def grid_weights(weights, repeats=1):
     """Round weights to a power-of-two grid on which every sum of them is exact.
 
     Its unit is at most n * max(weights) * 2**-51. Whole numbers stay as they are, up to sums of about 2e15; zero stays
@@ -33,6 +33,8 @@ def grid_weights(weights):
     ----------
     weights : ndarray of shape (n_samples,)
         Finite weights, at least 0.
+    repeats : int, default=1
+        How often a weight may enter a sum; the unit grows with it.
 
     Returns
     -------
@@ -43,7 +45,7 @@ def grid_weights(weights):
     if weights.size == 0:
         return weights
     # n * max bounds every sum and, unlike the sum itself, does not depend on the order of the rows.
-    exponent = np.frexp(weights.max())[1] + np.frexp(float(weights.size))[1]
+    exponent = np.frexp(weights.max())[1] + np.frexp(float(weights.size) * repeats)[1]
     unit = np.ldexp(1.0, max(int(exponent) - 53, -1074))
     return np.maximum(np.rint(weights / unit), weights > 0) * unit
 

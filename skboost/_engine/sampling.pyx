@@ -6,13 +6,24 @@ threads has an influence.
 
 from cython.parallel cimport prange
 from libc.stdint cimport int32_t, int64_t, uint8_t, uint64_t
-from libc.stdlib cimport calloc, free
+from libc.stdlib cimport calloc, free, malloc
 
 import numpy as np
 
 cdef extern from "rng.h" nogil:
     uint64_t skb_mix64(uint64_t x) noexcept
     uint64_t skb_key(uint64_t seed, uint64_t stream, uint64_t iteration, uint64_t output) noexcept
+
+cdef extern from "sort.h" nogil:
+    ctypedef union skb_cell:
+        uint64_t key
+        double number
+    ctypedef struct skb_columns:
+        skb_cell *keys
+        skb_cell *spare
+        double *weights
+        double *spare_weights
+    void skb_sort_keys(skb_columns *columns, Py_ssize_t n) noexcept
 
 # Sums and products that wrap on purpose stay in C, where the overflow checks of the debug build do not see them.
 cdef extern from *:
@@ -140,15 +151,47 @@ cdef inline uint64_t _find_slot(const slot_t *slots, uint64_t mask, uint64_t key
     return at
 
 
+def group_rows(const uint64_t[::1] keys):
+    """Return (order, start): the rows sorted by key, and where in this order each group of equal keys starts.
+
+    Both are int64; start has the number of rows as a further last entry. Rows of equal key stay in their order.
+    """
+    cdef Py_ssize_t n = keys.shape[0], i, n_groups = 0
+    cdef skb_columns columns
+    order_array, start_array = np.empty(n, dtype=np.int64), np.empty(n + 1, dtype=np.int64)
+    cdef int64_t[::1] order = order_array, start = start_array
+    if n >= 1 << 32:
+        raise ValueError("more than 2**32 - 1 rows are not supported")
+    cdef double *memory = <double *> malloc((4 * n + 1) * sizeof(double))
+    if memory == NULL:
+        raise MemoryError
+    with nogil:
+        columns.keys, columns.spare = <skb_cell *> memory, <skb_cell *> memory + n
+        columns.weights, columns.spare_weights = memory + 2 * n, memory + 3 * n
+        for i in range(n):
+            columns.keys[i].key = keys[i]
+            columns.weights[i] = <double> i
+        skb_sort_keys(&columns, n)
+        for i in range(n):
+            order[i] = <int64_t> columns.weights[i]
+            if i == 0 or columns.keys[i].key != columns.keys[i - 1].key:
+                start[n_groups] = i
+                n_groups += 1
+        start[n_groups] = n
+        free(memory)
+    return order_array, start_array[:n_groups + 1].copy()
+
+
 def copy_hashes(
     uint64_t seed,
     uint64_t stream,
+    uint64_t iteration,
     const uint64_t[::1] keys,
     const int64_t[::1] first,
     const int64_t[::1] n_copies,
 ):
     """Return the keyed hash of every copy, the copies of a row next to each other."""
-    cdef uint64_t stream_key = skb_key(seed, stream, 0, 0)
+    cdef uint64_t stream_key = skb_key(seed, stream, iteration, 0)
     cdef Py_ssize_t n = keys.shape[0], i
     cdef int64_t at = 0, copy
     if first.shape[0] != n or n_copies.shape[0] != n:
