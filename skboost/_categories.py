@@ -15,6 +15,11 @@ from sklearn.utils import check_array
 # float32 stays, everything else becomes float64; NaN and infinities are allowed.
 X_CHECKS = {"dtype": [np.float64, np.float32], "ensure_all_finite": False}
 
+# Names of column types of frames, as `dtype_names` gives them.
+CATEGORY_TYPES = ["category", "Categorical", "Enum"]
+TEXT_TYPES = ["string", "large_string", "string_view", "str", "String", "Utf8"]
+OBJECT_TYPES = ["object", "Object"]
+
 
 def level_names(levels):
     """Return the levels of a categorical column, an entry of ``category_maps``, in the order of their positions."""
@@ -31,7 +36,7 @@ def dtype_names(X):
     return [str(dtype).split("[")[0].split("(")[0] for dtype in X.dtypes]
 
 
-def categorical_mask(X, categorical_features):
+def categorical_mask(X, categorical_features, with_texts=False):
     """Find the categorical columns.
 
     Parameters
@@ -40,6 +45,9 @@ def categorical_mask(X, categorical_features):
         Training rows as passed by the user.
     categorical_features : "from_dtype", array-like of bool, int or str, or None
         "from_dtype": the columns of a frame whose type is categorical. Else a mask, column numbers or column names.
+    with_texts : bool, default=False
+        With "from_dtype", columns of texts are categorical too: those of a type for texts, and those of Python objects
+        unless all of these are numbers or missing.
 
     Returns
     -------
@@ -51,13 +59,25 @@ def categorical_mask(X, categorical_features):
     if isinstance(categorical_features, str) and categorical_features == "from_dtype":
         if not is_frame(X):
             return None
-        mask = np.isin(dtype_names(X), ["category", "Categorical", "Enum"])
+        names = dtype_names(X)
+        mask = np.isin(names, CATEGORY_TYPES)
+        if with_texts:
+            for feature in np.flatnonzero(np.isin(names, TEXT_TYPES + OBJECT_TYPES)):
+                mask[feature] = names[feature] in TEXT_TYPES or _holds_texts(_column(X, feature))
         return mask if mask.any() else None
     shape = getattr(X, "shape", None) or np.shape(X)
     if len(shape) != 2:
         return None  # the validation of X has the right words for it
     mask = _chosen_columns(np.asarray(categorical_features), shape[1], list(X.columns) if is_frame(X) else None)
     return mask if mask.any() else None
+
+
+def _holds_texts(column):
+    return any(isinstance(_level(value), str) for value in np.asarray(column).tolist())
+
+
+def _column(X, feature):
+    return X.iloc[:, feature] if hasattr(X, "iloc") else X[:, int(feature)]
 
 
 def _chosen_columns(chosen, n_features, names):
@@ -95,7 +115,7 @@ def as_table(estimator, X):
     return table
 
 
-def encode(estimator, X, categorical, maps):
+def encode(estimator, X, categorical, maps, unknown=np.nan):
     """Numeric matrix of X with level positions in the categorical columns; levels are made where maps has None."""
     numeric = np.setdiff1d(np.arange(X.shape[1]), categorical)
     values = np.empty((X.shape[0], 0))
@@ -105,11 +125,11 @@ def encode(estimator, X, categorical, maps):
     matrix = np.empty(X.shape, dtype=values.dtype, order="F")
     matrix[:, numeric] = values
     for feature in categorical:
-        distinct, codes = _factorize(X.iloc[:, feature] if hasattr(X, "iloc") else X[:, int(feature)])
+        distinct, codes = _factorize(_column(X, feature))
         if maps[feature] is None:
             maps[feature] = _make_levels(distinct)
         # Code -1, missing, takes the last entry.
-        matrix[:, feature] = np.append(_positions(distinct, maps[feature]), np.nan)[codes]
+        matrix[:, feature] = np.append(_positions(distinct, maps[feature], unknown), np.nan)[codes]
     return matrix, tuple(maps)
 
 
@@ -147,10 +167,10 @@ def _make_levels(distinct):
     return known_numbers.astype(np.float64), tuple(sorted({value for value in distinct if isinstance(value, str)}))
 
 
-def _positions(distinct, levels):
-    """Position of each distinct value among the levels, NaN for missing and unknown ones."""
-    position = {level: at for at, level in enumerate([*levels[0].tolist(), *levels[1]])}
-    return np.array([position.get(value, np.nan) for value in distinct], dtype=np.float64)
+def _positions(distinct, levels, unknown):
+    """Position of each distinct value among the levels, NaN for missing ones and `unknown` for those of no level."""
+    position = {level: at for at, level in enumerate([*levels[0].tolist(), *levels[1]])} | {None: np.nan}
+    return np.array([position.get(value, unknown) for value in distinct], dtype=np.float64)
 
 
 def drop_unused_levels(X, maps):

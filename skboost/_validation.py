@@ -47,6 +47,8 @@ class TrainingData:
         Column names when all are strings.
     classes : ndarray of shape (n_classes,) or None
         Sorted class labels of a classifier.
+    kept : ndarray of shape (n_passed,) or None
+        True for the rows passed by the user that these are; None when no row was dropped.
     """
 
     X: np.ndarray
@@ -56,17 +58,24 @@ class TrainingData:
     category_maps: tuple
     feature_names: np.ndarray | None
     classes: np.ndarray | None
+    kept: np.ndarray | None = None
 
     @property
     def n_features(self):
         """Number of columns of X."""
         return self.X.shape[1]
 
+    @property
+    def n_levels(self):
+        """Number of levels of each categorical column, 0 for numeric ones, int64 of shape (n_features,)."""
+        counts = [0 if levels is None else len(levels[0]) + len(levels[1]) for levels in self.category_maps]
+        return np.array(counts, dtype=np.int64)
+
 
 # ---- rows and targets ------------------------------------------------------------------------------------------------
 
 
-def check_training_data(estimator, X, y, sample_weight=None):
+def check_training_data(estimator, X, y, sample_weight=None, texts_are_categories=False):
     """Validate the arguments of `fit`.
 
     Sets ``n_features_in_``, ``feature_names_in_`` (for string column names) and ``_category_maps`` on the estimator;
@@ -83,6 +92,8 @@ def check_training_data(estimator, X, y, sample_weight=None):
         Target, class labels for a classifier.
     sample_weight : array-like of shape (n_samples,), default=None
         Weights, at least 0.
+    texts_are_categories : bool, default=False
+        With ``categorical_features="from_dtype"``, columns of texts of a frame are categorical too.
 
     Returns
     -------
@@ -91,7 +102,7 @@ def check_training_data(estimator, X, y, sample_weight=None):
     """
     _refuse_unsupported(X)
     classifier = is_classifier(estimator)
-    mask = categorical_mask(X, getattr(estimator, "categorical_features", None))
+    mask = categorical_mask(X, getattr(estimator, "categorical_features", None), texts_are_categories)
     if mask is None:
         with _advice_on_strings():
             X, y = validate_data(estimator, X, y, y_numeric=not classifier, **X_CHECKS)
@@ -101,14 +112,14 @@ def check_training_data(estimator, X, y, sample_weight=None):
         validate_data(estimator, X, y, skip_check_array=True)
         X, maps = encode(estimator, X, np.flatnonzero(mask), [None] * len(mask))
         X, y = check_X_y(X, y, y_numeric=not classifier, estimator=estimator, **X_CHECKS)
-    X, y, sample_weight = _drop_weightless(X, y, sample_weight)
+    X, y, sample_weight, kept = _drop_weightless(X, y, sample_weight)
     if any(levels is not None for levels in maps):
         X, maps = drop_unused_levels(X, maps)
     estimator._category_maps = maps
     classes, y = _encode_classes(y) if classifier else (None, y)
     names = getattr(estimator, "feature_names_in_", None)
     y = np.ascontiguousarray(y, dtype=np.float64)
-    return TrainingData(X, y, sample_weight, mask.astype(np.uint8), maps, names, classes)
+    return TrainingData(X, y, sample_weight, mask.astype(np.uint8), maps, names, classes, kept)
 
 
 @contextlib.contextmanager
@@ -125,7 +136,7 @@ def _advice_on_strings():
         ) from error
 
 
-def check_X(estimator, X):
+def check_X(estimator, X, unknown=np.nan):
     """Validate X for a prediction and encode its categorical columns as in training.
 
     Parameters
@@ -134,11 +145,13 @@ def check_X(estimator, X):
         Fitted through `check_training_data`.
     X : array-like of shape (n_samples, n_features)
         Rows to predict.
+    unknown : float, default=NaN
+        Stands for levels never seen in training; NaN makes them missing values.
 
     Returns
     -------
     ndarray of shape (n_samples, n_features)
-        float32 or float64; levels never seen in training are NaN.
+        float32 or float64.
     """
     check_is_fitted(estimator)
     _refuse_unsupported(X)
@@ -148,7 +161,7 @@ def check_X(estimator, X):
         return validate_data(estimator, X, reset=False, **X_CHECKS)
     X = as_table(estimator, X)
     validate_data(estimator, X, reset=False, skip_check_array=True)
-    return encode(estimator, X, np.array(categorical), list(maps))[0]
+    return encode(estimator, X, np.array(categorical), list(maps), unknown)[0]
 
 
 def check_validation_data(estimator, X, y, sample_weight=None, classes=None):
@@ -175,7 +188,7 @@ def check_validation_data(estimator, X, y, sample_weight=None, classes=None):
     X, y = check_X(estimator, X), column_or_1d(y, warn=True)
     check_consistent_length(X, y)
     assert_all_finite(y, input_name="y_val")
-    X, y, sample_weight = _drop_weightless(X, y, sample_weight)
+    X, y, sample_weight, kept = _drop_weightless(X, y, sample_weight)
     if classes is not None:
         unknown = np.setdiff1d(y, classes)
         if unknown.size:
@@ -185,12 +198,12 @@ def check_validation_data(estimator, X, y, sample_weight=None, classes=None):
     is_categorical = np.array([levels is not None for levels in maps], dtype=np.uint8)
     names = getattr(estimator, "feature_names_in_", None)
     y = np.ascontiguousarray(y, dtype=np.float64)
-    return TrainingData(X, y, sample_weight, is_categorical, maps, names, classes)
+    return TrainingData(X, y, sample_weight, is_categorical, maps, names, classes, kept)
 
 
 def _drop_weightless(X, y, sample_weight):
     if sample_weight is None:
-        return X, y, None
+        return X, y, None, None
     sample_weight = _compat.check_sample_weight(sample_weight, X)
     kept = sample_weight > 0
     if sample_weight.max() > LARGEST_WEIGHT or sample_weight[kept].min() < 1 / LARGEST_WEIGHT:
@@ -198,9 +211,11 @@ def _drop_weightless(X, y, sample_weight):
             f"sample_weight must be 0 or lie between {1 / LARGEST_WEIGHT:g} and {LARGEST_WEIGHT:g}, got values between "
             f"{sample_weight[kept].min():g} and {sample_weight.max():g}."
         )
-    if not kept.all():
+    if kept.all():
+        kept = None
+    else:
         X, y, sample_weight = X[kept], y[kept], sample_weight[kept]
-    return X, y, None if np.all(sample_weight == 1) else sample_weight
+    return X, y, None if np.all(sample_weight == 1) else sample_weight, kept
 
 
 def _encode_classes(y):
