@@ -5,7 +5,6 @@ cell is for levels never seen in training; it exists for every column and stays 
 use coarser cells, unions of these, so that a term of two columns can hand its main effects to the terms of one.
 """
 
-import itertools
 import numbers
 
 import numpy as np
@@ -115,12 +114,13 @@ class CellMapper:
         X = as_matrix(X)
         n_features = X.shape[1]
         weights = None if sample_weight is None else grid_weights(sample_weight)
-        skip = np.zeros(n_features, dtype=bool) if is_categorical is None else np.asarray(is_categorical, dtype=bool)
+        skip = np.zeros(n_features) if is_categorical is None else is_categorical
+        skip = np.ascontiguousarray(skip, dtype=bool)
         if skip.shape != (n_features,):
             raise ValueError(f"is_categorical must have shape ({n_features},), got {skip.shape}")
         cuts, n_cuts, totals = binning.find_cells(X, weights, skip.view(np.uint8), self.max_bins - 2, n_threads)
         self.n_levels = np.full(n_features, NUMERIC)
-        coarse = [np.empty(0, dtype=np.uint16)]
+        coarse = []
         for feature in range(n_features):
             if skip[feature]:
                 n_known = None if n_levels is None else int(n_levels[feature])
@@ -130,10 +130,7 @@ class CellMapper:
             else:
                 values = _coarse_values(totals[feature, : n_cuts[feature] + 1], self.max_interaction_bins - 2)
             coarse.append(_with_ends(values))
-        self.cut_values = np.concatenate([np.empty(0), *(row[:n] for row, n in zip(cuts, n_cuts, strict=True))])
-        self.cut_offset = _offsets(n_cuts)
-        self.coarse_cells = np.concatenate(coarse)
-        self.cell_offset = _offsets([len(cells_here) for cells_here in coarse[1:]])
+        self._set_tables([row[:n] for row, n in zip(cuts, n_cuts, strict=True)], coarse)
         return self
 
     def transform(self, X, n_threads=1):
@@ -173,21 +170,18 @@ class CellMapper:
         """Number of coarse cells of each column, int64 of shape (n_features,)."""
         return self.coarse_cells[self.cell_offset[1:] - 1].astype(np.int64) + 1
 
-    @property
-    def cuts(self):
-        """List of the ascending cuts of each column, float64 (none for categorical columns)."""
-        return _parts(self.cut_values, self.cut_offset)
+    def cuts(self, feature):
+        """Return the ascending cuts of a column, float64 (none for a categorical one)."""
+        return self.cut_values[slice(*self.cut_offset[feature : feature + 2])]
 
-    @property
-    def coarse(self):
-        """List of the coarse cells of the cells of each column, uint16 arrays of the lengths `n_cells`."""
-        return _parts(self.coarse_cells, self.cell_offset)
+    def coarse(self, feature):
+        """Return the coarse cell of each cell of a column, uint16 of shape (n_cells[feature],)."""
+        return self.coarse_cells[slice(*self.cell_offset[feature : feature + 2])]
 
-    @property
-    def coarse_cuts(self):
-        """List of those cuts of each column that also separate coarse cells, float64."""
-        steps = [np.diff(coarse[1:-1]) > 0 for coarse in self.coarse]
-        return [cuts[here] if len(cuts) else cuts for cuts, here in zip(self.cuts, steps, strict=True)]
+    def coarse_cuts(self, feature):
+        """Return those cuts of a column that also separate coarse cells, float64."""
+        cuts = self.cuts(feature)
+        return cuts[np.diff(self.coarse(feature)[1:-1]) > 0] if len(cuts) else cuts
 
     def expand(self, feature, values, axis=0):
         """Write values on the coarse cells of a column as values on its cells.
@@ -206,7 +200,33 @@ class CellMapper:
         ndarray
             The same values, `axis` running over the cells of the column.
         """
-        return np.take(values, self.coarse[feature], axis=axis)
+        return np.take(values, self.coarse(feature), axis=axis)
+
+    def take(self, features):
+        """Return the mapper of some of the columns.
+
+        Parameters
+        ----------
+        features : sequence of int
+            Columns to keep, in their new order.
+
+        Returns
+        -------
+        CellMapper
+            A mapper that shares no array with this one.
+        """
+        features = np.asarray(features, dtype=np.intp)
+        mapper = CellMapper(self.max_bins, self.max_interaction_bins)
+        mapper.n_levels = self.n_levels[features]
+        mapper._set_tables([self.cuts(feature) for feature in features], [self.coarse(feature) for feature in features])
+        return mapper
+
+    def _set_tables(self, cuts, coarse):
+        """Store the cuts and the coarse cells of the columns."""
+        self.cut_values = np.concatenate([np.empty(0), *cuts])
+        self.cut_offset = _offsets(cuts)
+        self.coarse_cells = np.concatenate([np.empty(0, dtype=np.uint16), *coarse])
+        self.cell_offset = _offsets(coarse)
 
 
 # ---- making ----------------------------------------------------------------------------------------------------------
@@ -249,12 +269,9 @@ def _with_ends(values):
     return np.concatenate([[0], values, [values.max() + 1]]).astype(np.uint16)
 
 
-def _parts(array, offset):
-    return [array[start:stop] for start, stop in itertools.pairwise(offset.tolist())]
-
-
-def _offsets(lengths):
-    return np.concatenate([[0], np.cumsum(lengths)]).astype(np.int64)
+def _offsets(parts):
+    """Where each part starts, and where the last one ends, when they are one array."""
+    return np.cumsum([0, *map(len, parts)], dtype=np.int64)
 
 
 # ---- stored mappers --------------------------------------------------------------------------------------------------
@@ -280,8 +297,8 @@ def _check_tables(mapper):
     feature = np.repeat(np.arange(n_features), n_cuts)
     follows = (cuts[1:] > cuts[:-1]) | (feature[1:] != feature[:-1])
     _require(np.isfinite(cuts).all() and follows.all(), "the cuts do not ascend")
-    for coarse_here, is_numeric in zip(mapper.coarse, numeric, strict=True):
-        _check_coarse(coarse_here.astype(np.int64), is_numeric, mapper.max_interaction_bins)
+    for feature in range(n_features):
+        _check_coarse(mapper.coarse(feature).astype(np.int64), numeric[feature], mapper.max_interaction_bins)
 
 
 def _check_offsets(name, offset, n_features, array):
