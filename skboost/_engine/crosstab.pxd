@@ -1,0 +1,41 @@
+# Cross-table of the cells of all features by prefix rows: src/crosstab.h.
+
+from libc.stdint cimport int32_t, int64_t, uint16_t, uint32_t
+
+cdef extern from "crosstab.h" nogil:
+    const int SKB_CELL_PAD
+    ctypedef struct skb_boundary:
+        uint32_t anchor
+        uint32_t begin
+        int32_t count
+    ctypedef struct skb_crosstab:
+        int n_features
+        int64_t n_rows
+        int64_t n_cells             # padded
+        int64_t row_bytes
+        int64_t n_anchors
+        int *size
+        int *width
+        int64_t *first_cell
+        int64_t *first_byte
+        uint16_t *codes
+        double *times
+        uint32_t **order
+        skb_boundary *boundary
+        char *rows
+    # The row of the prefix that ends after a cell; fills `slot`, of row_bytes, where the table has no such row.
+    const char *skb_crosstab_row(const skb_crosstab *t, int feature, int cell, char *slot) noexcept
+
+# Read-only once it is built, so that threads may share it.
+cdef class CrossTab:
+    cdef skb_crosstab c
+    cdef const uint16_t[:, ::1] cells
+    cdef const double[::1] weight        # of every row of cells
+    cdef readonly object n_cells         # int64 array (n_features,)
+    cdef readonly double unit            # weights are whole multiples of it
+    cdef readonly object spacing         # most rows between anchors
+    cdef readonly bint complete          # every boundary is an anchor
+
+    cdef int reserve(self, const int64_t[::1] kept, const double[::1] times) except -1
+    cdef int build(self, const int64_t[::1] kept, spacing, max_bytes, int n_threads) except -1
+    cdef int64_t place(self, const int64_t[:, ::1] ends, skb_boundary *boundary, int64_t *between) except -1

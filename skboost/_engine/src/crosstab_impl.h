@@ -1,0 +1,42 @@
+/* Multiples of rows of a cross-table, whose entries take 1, 2, 4 or 8 bytes. */
+#include <stddef.h>
+#include <stdint.h>
+
+/* sum[i] += coef[p] * row[p][i], one p after the other; four at a time spare passes over `sum`. */
+#define SKB_ADD_ROWS(name, type)                                                                                    \
+    static SKB_TARGET void SKB_FN(name)(ptrdiff_t n, int n_rows, const char *const *rows, const double *coef,       \
+                                        double *restrict sum)                                                       \
+    {                                                                                                               \
+        int p = 0;                                                                                                  \
+        for (; p + 4 <= n_rows; p += 4) {                                                                           \
+            const type *restrict x0 = (const type *)rows[p], *restrict x1 = (const type *)rows[p + 1];              \
+            const type *restrict x2 = (const type *)rows[p + 2], *restrict x3 = (const type *)rows[p + 3];          \
+            double c0 = coef[p], c1 = coef[p + 1], c2 = coef[p + 2], c3 = coef[p + 3];                              \
+            for (ptrdiff_t i = 0; i < n; i++)                                                                       \
+                sum[i] = (((sum[i] + c0 * (double)x0[i]) + c1 * (double)x1[i]) + c2 * (double)x2[i]) +              \
+                         c3 * (double)x3[i];                                                                        \
+        }                                                                                                           \
+        for (; p < n_rows; p++) {                                                                                   \
+            const type *restrict x0 = (const type *)rows[p];                                                        \
+            double c0 = coef[p];                                                                                    \
+            for (ptrdiff_t i = 0; i < n; i++)                                                                       \
+                sum[i] += c0 * (double)x0[i];                                                                       \
+        }                                                                                                           \
+    }
+
+SKB_ADD_ROWS(skb_add_rows_1, uint8_t)
+SKB_ADD_ROWS(skb_add_rows_2, uint16_t)
+SKB_ADD_ROWS(skb_add_rows_4, int32_t)
+SKB_ADD_ROWS(skb_add_rows_8, double)
+#undef SKB_ADD_ROWS
+
+static SKB_TARGET void SKB_FN(skb_add_rows)(
+    int width, ptrdiff_t n, int n_rows, const char *const *rows, const double *coef, double *sum)
+{
+    switch (width) {
+    case 1: SKB_FN(skb_add_rows_1)(n, n_rows, rows, coef, sum); break;
+    case 2: SKB_FN(skb_add_rows_2)(n, n_rows, rows, coef, sum); break;
+    case 4: SKB_FN(skb_add_rows_4)(n, n_rows, rows, coef, sum); break;
+    default: SKB_FN(skb_add_rows_8)(n, n_rows, rows, coef, sum); break;
+    }
+}

@@ -1,0 +1,112 @@
+"""Sums over cells that follow the model by multiples of rows of cross-tables; see table_sums.pxd."""
+
+from libc.stdint cimport int64_t
+from libc.stdlib cimport calloc, free, malloc
+from libc.string cimport memset
+
+from skboost._engine.crosstab cimport SKB_CELL_PAD, CrossTab, skb_crosstab_row
+
+cdef extern from *:
+    """
+    #include "isa.h"
+    #define SKB_IMPL "crosstab_impl.h"
+    #include "isa_expand.h"
+    static void skb_d_add_rows(int width, ptrdiff_t n, int n_rows, const char *const *rows, const double *coef,
+                               double *sum)
+    { SKB_DISPATCH(skb_add_rows)(width, n, n_rows, rows, coef, sum); }
+    """
+    void skb_isa_init() noexcept nogil
+    void skb_d_add_rows(int width, Py_ssize_t n, int n_rows, const char **rows, const double *coef,
+                        double *sum) noexcept nogil
+
+skb_isa_init()
+
+
+cdef int table_sums_reserve(table_sums_t *s, CrossTab first, CrossTab second, int n_outputs, bint skip_own) except -1:
+    cdef int t
+    cdef CrossTab table
+    memset(s, 0, sizeof(table_sums_t))
+    s.n_features = first.c.n_features
+    s.n_outputs = n_outputs
+    s.skip_own = skip_own
+    s.n_cells = first.c.n_cells
+    s.n_done = <int64_t *>calloc(s.n_features, sizeof(int64_t))
+    s.coef = <double *>calloc(n_outputs * QUEUE, sizeof(double))
+    if s.n_done == NULL or s.coef == NULL:
+        raise MemoryError("no memory for sums over cells")
+    for t in range(1 if second is None else 2):
+        table = second if t else first
+        s.n_tables = t + 1
+        s.table[t].table = &table.c
+        s.table[t].unit = table.unit
+        s.table[t].sums = <double *>calloc(n_outputs * s.n_cells, sizeof(double))
+        if not table.complete:
+            s.table[t].slots = <char *>malloc(QUEUE * table.c.row_bytes)
+        if s.table[t].sums == NULL or (s.table[t].slots == NULL and not table.complete):
+            raise MemoryError("no memory for sums over cells")
+    return 0
+
+
+cdef void table_sums_release(table_sums_t *s) noexcept nogil:
+    cdef int t
+    free(s.n_done)
+    free(s.coef)
+    for t in range(2):
+        free(s.table[t].sums)
+        free(s.table[t].slots)
+    memset(s, 0, sizeof(table_sums_t))
+
+
+cdef void table_sums_add(table_sums_t *s, int feature, int cell, const double *coef) noexcept nogil:
+    cdef int t, c, k, at
+    cdef followed_t *f
+    for k in range(s.n_features):
+        if s.n_updates - s.n_done[k] == QUEUE:
+            table_sums_catch_up_all(s)
+            break
+    at = <int>(s.n_updates % QUEUE)
+    s.feature[at] = feature
+    for c in range(s.n_outputs):
+        s.coef[c * QUEUE + at] = coef[c]
+    for t in range(s.n_tables):
+        f = &s.table[t]
+        f.row[at] = skb_crosstab_row(f.table, feature, cell,
+                                     f.slots + at * f.table.row_bytes if f.slots else NULL)
+    s.n_updates += 1
+
+
+cdef void table_sums_catch_up(table_sums_t *s, int feature) noexcept nogil:
+    cdef int t, c, at, n
+    cdef int64_t i, block
+    cdef followed_t *f
+    cdef const char *rows[QUEUE]
+    cdef double coef[QUEUE]
+    for t in range(s.n_tables):
+        f = &s.table[t]
+        block = (f.table.size[feature] + SKB_CELL_PAD - 1) // SKB_CELL_PAD * SKB_CELL_PAD
+        for c in range(s.n_outputs):
+            n = 0
+            for i in range(s.n_done[feature], s.n_updates):
+                at = <int>(i % QUEUE)
+                if s.skip_own and s.feature[at] == feature:
+                    continue
+                rows[n] = f.row[at] + f.table.first_byte[feature]
+                coef[n] = s.coef[c * QUEUE + at] * f.unit
+                n += 1
+            skb_d_add_rows(f.table.width[feature], block, n, rows, coef,
+                           f.sums + c * s.n_cells + f.table.first_cell[feature])
+    s.n_done[feature] = s.n_updates
+
+
+cdef void table_sums_catch_up_all(table_sums_t *s) noexcept nogil:
+    cdef int k
+    for k in range(s.n_features):
+        table_sums_catch_up(s, k)
+
+
+cdef void table_sums_clear(table_sums_t *s) noexcept nogil:
+    cdef int t, k
+    for t in range(s.n_tables):
+        memset(s.table[t].sums, 0, s.n_outputs * s.n_cells * sizeof(double))
+    for k in range(s.n_features):
+        s.n_done[k] = s.n_updates

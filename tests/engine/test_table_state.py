@@ -1,0 +1,277 @@
+"""Sums that follow the model by rows of tables, against sums over rows."""
+
+import hashlib
+import os
+import subprocess
+import sys
+import threading
+
+import numpy as np
+import pytest
+from numpy.testing import assert_allclose, assert_array_equal
+
+from skboost._engine import crosstab, table_state
+
+SIZES = np.array([3, 40, 17, 60, 1, 2])
+ALL_BITS = 10**12  # a spacing without anchors
+
+
+def make_bag(kind="ones", n=400, seed=0, sizes=SIZES):
+    """Return (cells, all weights, training weights, validation weights); some cells hold no training rows."""
+    rng = np.random.default_rng([seed, n])
+    cells = np.array([rng.integers(0, size, n) for size in sizes], dtype=np.uint16)
+    weight = {
+        "ones": np.ones(n),
+        "whole": rng.integers(1, 5, n).astype(float),
+        "fractional": rng.exponential(size=n),
+    }[kind]
+    valid = np.where(rng.random(n) < 0.2, weight, 0)
+    if kind == "whole":
+        valid = rng.binomial(weight.astype(int), 0.2).astype(float)
+    if len(sizes) > 3:
+        valid[cells[3] < 4] = weight[cells[3] < 4]
+    return cells, weight, weight - valid, valid
+
+
+def random_step(rng, size):
+    """Return u with few changes, or one value per cell."""
+    if rng.random() < 0.3:
+        return rng.normal(size=size)
+    ends = np.sort(rng.integers(0, size, rng.integers(0, 4)))
+    return rng.normal(size=len(ends) + 1)[np.searchsorted(ends, np.arange(size))]
+
+
+class Rows:
+    """The model on rows, summed afresh whenever it is asked."""
+
+    def __init__(self, cells, sizes, y, offset, train, valid):
+        self.cells, self.sizes, self.y, self.train, self.valid = cells, sizes, y, train, valid
+        self.score = np.array(offset[0])
+
+    def sums(self, term):
+        cell, size = self.cells[term], self.sizes[term]
+        G = np.bincount(cell, self.train * (self.score - self.y), size)
+        return G[None], np.bincount(cell, self.train, size)
+
+    def apply(self, term, u):
+        self.score += u[self.cells[term]]
+        return np.average((self.score - self.y) ** 2 / 2, weights=self.valid) if self.valid.any() else np.nan
+
+
+def make_states(kind, n=400, seed=0, **options):
+    cells, weight, train, valid = make_bag(kind, n, seed)
+    rng = np.random.default_rng(seed)
+    y, offset = rng.normal(size=n), rng.normal(size=(1, n))
+    table = crosstab.CrossTab(cells, SIZES, weight, **options)
+    return table_state.TableState(table, y, offset, train, valid), Rows(cells, SIZES, y, offset, train, valid), rng
+
+
+@pytest.mark.parametrize("kind", ["ones", "whole", "fractional"])
+@pytest.mark.parametrize("n", [5, 400, 5000])
+def test_sums_and_metric_at_every_step(kind, n, seed):
+    state, rows, rng = make_states(kind, n, seed)
+    assert_allclose(state.refresh(), rows.apply(0, np.zeros(SIZES[0])), rtol=1e-12)
+    for _ in range(150):
+        term = rng.integers(len(SIZES))
+        for k in [term, rng.integers(len(SIZES))]:
+            G, H, W = state.sums(k)
+            expected_G, expected_W = rows.sums(k)
+            assert_allclose(G, expected_G, rtol=1e-11, atol=1e-11 * n)
+            assert_allclose(W, expected_W, rtol=1e-13)
+            assert_array_equal(H[0], W)
+            assert not G[0, W == 0].any()
+        cuts = np.unique(rng.integers(0, max(1, SIZES[term] - 1), rng.integers(0, 4))) if SIZES[term] > 1 else []
+        parts = state.part_sums(term, cuts)
+        starts = [0, *(np.asarray(cuts, dtype=int) + 1)]
+        expected_G, expected_W = rows.sums(term)
+        assert_allclose(parts[0][0], np.add.reduceat(expected_G[0], starts), rtol=1e-11, atol=1e-11 * n)
+        assert_allclose(parts[1][0], np.add.reduceat(expected_W, starts), rtol=1e-13)
+        u = random_step(rng, SIZES[term])
+        assert_allclose(state.apply(term, u[None]), rows.apply(term, u), rtol=1e-10)
+
+
+@pytest.mark.parametrize("kind", ["ones", "fractional"])
+def test_no_bit_depends_on_the_anchors(kind):
+    runs = []
+    for options in {"spacing": 1}, {"spacing": 100}, {"spacing": ALL_BITS}, {}:
+        state, _, rng = make_states(kind, **options)
+        runs.append(trace(state, rng))
+    assert len(set(runs)) == 1
+
+
+def trace(state, rng, n_steps=200):
+    """Return a digest of everything a sequence of random steps gives."""
+    digest = hashlib.sha256()
+    for _ in range(n_steps):
+        term = rng.integers(len(state.term_sizes))
+        for array in (*state.sums(term), *state.part_sums(rng.integers(len(state.term_sizes)), [])):
+            digest.update(array.tobytes())
+        digest.update(np.float64(state.apply(term, random_step(rng, state.term_sizes[term, 0])[None])).tobytes())
+    return digest.hexdigest()
+
+
+def test_sums_do_not_depend_on_when_they_are_asked_for():
+    """Updates wait in a queue; one state is asked after every step, the other one at the end only."""
+    (often, _, rng), (late, _, _) = make_states("ones"), make_states("ones")
+    for _ in range(100):
+        term = rng.integers(len(SIZES))
+        u = random_step(rng, SIZES[term])[None]
+        for k in range(len(SIZES)):
+            often.sums(k)
+        assert_array_equal(often.apply(term, u), late.apply(term, u))
+    for k in range(len(SIZES)):
+        assert_array_equal(often.sums(k)[0], late.sums(k)[0])
+
+
+def test_equal_features_have_equal_sums_to_the_bit():
+    """So that ties between them remain ties."""
+    cells, weight, train, valid = make_bag("whole")
+    cells[1] = cells[3] // 2
+    cells = np.array([*cells, cells[1]])
+    sizes = [*SIZES, SIZES[1]]
+    rng = np.random.default_rng(0)
+    state = table_state.TableState(
+        crosstab.CrossTab(cells, sizes, weight), rng.normal(size=400), np.zeros((1, 400)), train, valid
+    )
+    for _ in range(100):
+        term = rng.integers(len(sizes))
+        state.apply(term, random_step(rng, sizes[term])[None])
+        for a, b in zip(state.sums(1), state.sums(6), strict=True):
+            assert_array_equal(a, b)
+
+
+@pytest.mark.parametrize("with_valid", [True, False])
+def test_bags_with_multiplicities_have_tables_of_their_own(with_valid, seed):
+    cells, weight, _, _ = make_bag("ones", seed=seed)
+    rng = np.random.default_rng(seed)
+    times = rng.integers(-2, 4, 400)
+    train, valid = np.maximum(times, 0.0), np.maximum(-times, 0.0)
+    if not with_valid:
+        valid = np.zeros(400)
+    y, offset = rng.normal(size=400), rng.normal(size=(1, 400))
+    state = table_state.TableState(
+        crosstab.CrossTab(cells, SIZES, weight), y, offset, train, valid if with_valid else None
+    )
+    rows = Rows(cells, SIZES, y, offset, train, valid)
+    for _ in range(50):
+        term = rng.integers(len(SIZES))
+        assert_allclose(state.sums(term)[0], rows.sums(term)[0], atol=1e-10)
+        u = random_step(rng, SIZES[term])
+        assert_allclose(state.apply(term, u[None]), rows.apply(term, u), rtol=1e-10)
+
+
+def test_without_validation_rows_there_is_no_metric():
+    cells, weight, _, _ = make_bag()
+    for valid in None, np.zeros(400):
+        state = table_state.TableState(
+            crosstab.CrossTab(cells, SIZES, weight), np.ones(400), np.zeros((1, 400)), weight, valid
+        )
+        assert np.isnan(state.refresh())
+        assert np.isnan(state.apply(0, np.ones((1, 3))))
+        assert_array_equal(state.sums(0)[0], [np.zeros(3)])
+
+
+def test_the_metric_reaches_zero_without_losing_its_sign():
+    """A validation loss that falls by many orders is followed to rounding errors of its start, and is not negative."""
+    cells, weight, train, valid = make_bag(sizes=(6,))
+    y = 1e3 * np.arange(6.0)[cells[0]]
+    state = table_state.TableState(crosstab.CrossTab(cells, [6], weight), y, np.zeros((1, 400)), train, valid)
+    start = state.refresh()
+    for _ in range(60):
+        u = 0.5 * (-state.sums(0)[0] / np.maximum(state.sums(0)[2], 1))
+        end = state.apply(0, u)
+    assert 0 <= end <= 1e-15 * start
+
+
+def test_a_validation_target_out_of_scale_leaves_training_sums_alone():
+    cells, weight, train, valid = make_bag()
+    y = np.random.default_rng(0).normal(size=400)
+    wild = np.where(train > 0, y, 1e200)
+    states = [
+        table_state.TableState(crosstab.CrossTab(cells, SIZES, weight), t, np.zeros((1, 400)), train, valid)
+        for t in (y, wild)
+    ]
+    rng = np.random.default_rng(1)
+    for _ in range(20):
+        term = rng.integers(len(SIZES))
+        u = random_step(rng, SIZES[term])[None]
+        for state in states:
+            state.apply(term, u)
+        assert_array_equal(states[0].sums(term)[0], states[1].sums(term)[0])
+
+
+def test_threads_share_a_table():
+    cells, weight, train, valid = make_bag(n=3000)
+    table = crosstab.CrossTab(cells, SIZES, weight, spacing=500)
+    y = np.random.default_rng(0).normal(size=3000)
+
+    def run(i):
+        found[i] = trace(table_state.TableState(table, y, np.zeros((1, 3000)), train, valid), np.random.default_rng(0))
+
+    found = {}
+    runners = [threading.Thread(target=run, args=(i,)) for i in range(4)]
+    for runner in runners:
+        runner.start()
+    for runner in runners:
+        runner.join()
+    assert len(found) == 4
+    assert len(set(found.values())) == 1
+
+
+def digest():
+    return [trace(*make_states(kind, 1000)[::2]) for kind in ("ones", "whole", "fractional")]
+
+
+def test_bits_do_not_depend_on_the_instruction_set():
+    found = set()
+    for level in "012":
+        code = f"import sys; sys.path[:0] = {sys.path!r}; from engine import test_table_state as t; print(t.digest())"
+        run = subprocess.run(
+            [sys.executable, "-c", code],
+            env={**os.environ, "SKBOOST_ISA": level},
+            capture_output=True,
+            text=True,
+            check=True,
+        )
+        found.add(run.stdout)
+    assert found == {f"{digest()}\n"}
+
+
+@pytest.mark.parametrize(
+    ("change", "match"),
+    [
+        ({"y": np.zeros(399)}, "y needs"),
+        ({"y": np.full(400, np.nan)}, "y must be finite"),
+        ({"offset": np.zeros((2, 400))}, "offset"),
+        ({"offset": np.zeros((1, 399))}, "offset"),
+        ({"offset": np.full((1, 400), np.inf)}, "offset"),
+        ({"train_weight": np.ones(399)}, "train_weight"),
+        ({"train_weight": np.full(400, -1.0)}, "train_weight"),
+        ({"train_weight": np.full(400, np.inf)}, "train_weight"),
+        ({"valid_weight": np.ones(401)}, "valid_weight"),
+        ({"valid_weight": np.full(400, np.nan)}, "valid_weight"),
+    ],
+)
+def test_bad_arguments(change, match):
+    cells, weight, train, valid = make_bag()
+    arguments = {
+        "y": np.zeros(400),
+        "offset": np.zeros((1, 400)),
+        "train_weight": train,
+        "valid_weight": valid,
+        **change,
+    }
+    with pytest.raises(ValueError, match=match):
+        table_state.TableState(crosstab.CrossTab(cells, SIZES, weight), *arguments.values())
+
+
+def test_bad_calls():
+    state, _, _ = make_states("ones")
+    with pytest.raises(IndexError):
+        state.sums(6)
+    with pytest.raises(IndexError):
+        state.apply(-1, np.zeros((1, 3)))
+    with pytest.raises(ValueError, match="reshape"):
+        state.apply(0, np.zeros((1, 4)))
+    with pytest.raises(ValueError, match="cuts"):
+        state.part_sums(0, [2])
