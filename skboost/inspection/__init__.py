@@ -1,0 +1,15 @@
+"""Pictures of fitted models, drawn with Matplotlib."""
+
+from skboost.inspection._importance import TermImportanceDisplay
+from skboost.inspection._interaction import InteractionDisplay
+from skboost.inspection._local import LocalExplanationDisplay
+from skboost.inspection._shape import ShapeDisplay
+from skboost.inspection._summary import plot_summary
+
+__all__ = [
+    "InteractionDisplay",
+    "LocalExplanationDisplay",
+    "ShapeDisplay",
+    "TermImportanceDisplay",
+    "plot_summary",
+]
