@@ -255,6 +255,13 @@ def uniform(key, counter):
     return ((bits >> 11) + 0.5) / 2**53
 
 
+def shuffle(order, key):
+    """Fisher and Yates, from the end, in place."""
+    for i in range(len(order) - 1, 0, -1):
+        j = int(uniform(key, i) * (i + 1))
+        order[i], order[j] = order[j], order[i]
+
+
 # ---------------------------------------------------------------- stages
 
 
@@ -302,12 +309,6 @@ class Stage:
     def tie(self, step):
         return lambda n: int(uniform(self.key(STREAM_TIES, step), 0) * n)
 
-    def shuffle(self, order, sweep):
-        key = self.key(STREAM_ORDER, sweep)
-        for i in range(len(order) - 1, 0, -1):
-            j = int(uniform(key, i) * (i + 1))
-            order[i], order[j] = order[j], order[i]
-
     def apply(self, t, update):
         update = self.rate * update
         self.tensors[t] += update
@@ -326,7 +327,7 @@ class Stage:
             if state == 0:
                 heap, cached, best = [], None, None
                 if rules.shuffle and (sweep == 0 or greedy):
-                    self.shuffle(order, sweep)
+                    shuffle(order, self.key(STREAM_ORDER, sweep))
                 sweep += 1
             if state >= 0:
                 t, apply = order[state], credit >= 1 or smoothing > 0

@@ -61,11 +61,14 @@ def rank_pairs(mains, coarse, fits, loss, y, rules, count):
             for a, b in pairs
         ]
         ranks[np.argsort(-np.array(found), kind="stable")] += np.arange(len(pairs))
-    return sorted(pairs[i] for i in np.argsort(ranks, kind="stable")[:count])
+    return [pairs[i] for i in np.argsort(ranks, kind="stable")[:count]]
 
 
 def fit(mains, coarse, loss, y, weight, bags, rules, pair_rules=None, pairs=(), n_outputs=1, purified=True):
-    """Fit; `bags` is a list of (training weights, validation weights), `pairs` a number or a list of pairs."""
+    """Fit; `bags` is a list of (training weights, validation weights), `pairs` a number or a list of pairs.
+
+    Pairs are boosted in the order of the list, or best first; the fit lists them by features.
+    """
     runs = []
     for b, (train, val) in enumerate(bags):
         first = start(loss, y, train, n_outputs)
@@ -95,10 +98,12 @@ def fit(mains, coarse, loss, y, weight, bags, rules, pair_rules=None, pairs=(), 
             tensors = [*tensors, *second.run()]
             stages[-1].append(second)
         bagged.append(finish(tensors, first, terms, coarse, pairs, weight, purified))
+    features = [(j,) for j in range(len(mains))] + [tuple(p) for p in pairs]
+    order = sorted(range(len(terms)), key=lambda t: (len(features[t]), features[t]))
     model = Fit(
-        terms,
-        [(j,) for j in range(len(mains))] + [tuple(p) for p in pairs],
-        [np.stack(t) for t in zip(*(b[0] for b in bagged), strict=True)],
+        [terms[t] for t in order],
+        [features[t] for t in order],
+        [np.stack([b[0][t] for b in bagged]) for t in order],
         np.stack([b[1] for b in bagged]),
         stages,
         np.array([train.sum() for train, _ in bags]),
