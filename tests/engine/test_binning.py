@@ -68,7 +68,7 @@ def twin_labels(weights, max_bins):
     return labels
 
 
-def twin_cuts(x, weights, max_bins):
+def twin_cuts(x, weights, max_bins, equals_up=False):
     known = ~np.isnan(x)
     x = np.clip(x[known], -LARGEST, LARGEST) + 0.0
     values = sorted(set(x.tolist()))
@@ -78,7 +78,10 @@ def twin_cuts(x, weights, max_bins):
     for low, high, left, right in zip(values, values[1:], labels, labels[1:], strict=False):
         if left != right:
             middle = 0.5 * low + 0.5 * high
-            cuts.append(middle if low <= middle < high else low)
+            if equals_up:
+                cuts.append(middle if low < middle <= high else high)
+            else:
+                cuts.append(middle if low <= middle < high else low)
     return np.array(cuts)
 
 
@@ -86,6 +89,15 @@ def cuts_of(x, weights=None, max_bins=255, n_threads=1):
     cuts, n_cuts = binning.find_cuts(x.reshape(len(x), -1), weights, np.zeros(1, dtype=np.uint8), max_bins, n_threads)
     assert np.all(np.isinf(cuts[0, n_cuts[0] :]))
     return cuts[0, : n_cuts[0]]
+
+
+def cells_of(x, weights=None, max_bins=255, n_threads=1):
+    """Cuts of a column whose values go up when they equal a cut, and the weight of each bin."""
+    skip = np.zeros(1, dtype=np.uint8)
+    cuts, n_cuts, totals = binning.find_cells(x.reshape(len(x), -1), weights, skip, max_bins, n_threads)
+    assert np.all(np.isinf(cuts[0, n_cuts[0] :]))
+    assert not totals[0, n_cuts[0] + 1 :].any()
+    return cuts[0, : n_cuts[0]], totals[0, : n_cuts[0] + 1]
 
 
 numbers = st.one_of(
@@ -110,6 +122,74 @@ def test_cuts_follow_the_rule(rows, max_bins):
     assert np.all(np.diff(got) > 0)
     np.testing.assert_array_equal(cuts_of(np.repeat(x, weights.astype(int)), None, max_bins), got)
     np.testing.assert_array_equal(cuts_of(x, 2.0**-30 * weights, max_bins), got)
+
+
+@settings(max_examples=300, deadline=None)
+@given(
+    st.lists(st.tuples(numbers, st.integers(1, 60)), min_size=1, max_size=120),
+    st.integers(2, 12),
+)
+def test_cuts_that_equal_values_go_above_follow_the_same_rule(rows, max_bins):
+    x, weights = np.array([row[0] for row in rows]), np.array([float(row[1]) for row in rows])
+    cuts, totals = cells_of(x, weights, max_bins)
+    np.testing.assert_array_equal(cuts, twin_cuts(x, weights, max_bins, equals_up=True))
+    assert np.all(np.isfinite(cuts))
+    known = ~np.isnan(x)
+    bins = np.searchsorted(cuts, x[known], side="right")
+    np.testing.assert_array_equal(totals, np.bincount(bins, weights[known], len(cuts) + 1))
+    # The bins are those of the other rule.
+    np.testing.assert_array_equal(bins, np.searchsorted(cuts_of(x, weights, max_bins), x[known]))
+    again, totals_again = cells_of(np.repeat(x, weights.astype(int)), None, max_bins)
+    np.testing.assert_array_equal(again, cuts)
+    np.testing.assert_array_equal(totals_again, totals)
+
+
+@pytest.mark.parametrize("max_bins", [2, 255, 256, 300, 1022, 65534])
+@pytest.mark.parametrize("heavy", [False, True])
+def test_more_bins_than_a_byte_numbers(max_bins, heavy):
+    rng = np.random.default_rng(max_bins)
+    x = np.concatenate([rng.permutation(70_000), np.repeat(rng.choice(70_000, 300), 100 * heavy)]).astype(float)
+    weights = rng.integers(1, 4, len(x)).astype(float)
+    cuts, totals = cells_of(x, weights, max_bins)
+    np.testing.assert_array_equal(cuts, twin_cuts_of_runs(x, weights, max_bins))
+    np.testing.assert_array_equal(totals, np.bincount(np.searchsorted(cuts, x, side="right"), weights))
+    assert 0.98 * max_bins - 1 <= len(cuts) <= max_bins - 1
+
+
+def twin_cuts_of_runs(x, weights, max_bins):
+    """As twin_cuts, for many whole numbers."""
+    values, where = np.unique(x, return_inverse=True)
+    labels = np.array(twin_labels(np.bincount(where, weights).tolist(), max_bins))
+    steps = np.flatnonzero(np.diff(labels))
+    return 0.5 * values[steps] + 0.5 * values[steps + 1]
+
+
+@settings(max_examples=200, deadline=None)
+@given(st.lists(st.integers(1, 60), min_size=1, max_size=120), st.integers(2, 12))
+def test_cuts_of_known_totals(totals, max_bins):
+    values, totals = np.arange(len(totals)) / 4, np.array(totals, dtype=float)
+    expected = twin_cuts(values, totals, max_bins, equals_up=True)
+    np.testing.assert_array_equal(binning.cuts_of_totals(values, totals, max_bins), expected)
+    np.testing.assert_array_equal(cells_of(values, totals, max_bins)[0], expected)
+
+
+@pytest.mark.parametrize(
+    ("values", "totals", "max_bins"),
+    [
+        ([0, 1], [1], 2),
+        ([0, 1], [1, 1], 1),
+        ([1, 0], [1, 1], 2),
+        ([0, 0], [1, 1], 2),
+        ([0, np.inf], [1, 1], 2),
+        ([0, 1], [1, 0], 2),
+        ([0, 1], [1, np.nan], 2),
+        ([0, 1], [np.inf, 1], 2),
+    ],
+)
+def test_totals_that_are_none_are_refused(values, totals, max_bins):
+    with pytest.raises(ValueError, match=r"max_bins is out of range|values must ascend"):
+        binning.cuts_of_totals(np.array(values, dtype=float), np.array(totals, dtype=float), max_bins)
+    assert len(binning.cuts_of_totals(np.empty(0), np.empty(0), 2)) == 0
 
 
 @settings(max_examples=100, deadline=None)
@@ -161,6 +241,9 @@ def test_a_cut_is_finite_and_separates_its_neighbours(low, high):
     (cut,) = cuts_of(np.array([low, high, np.nan]))
     assert np.isfinite(cut)
     assert low <= cut < high
+    (cut,) = cells_of(np.array([low, high, np.nan]))[0]
+    assert np.isfinite(cut)
+    assert low < cut <= high
 
 
 def test_the_largest_numbers_share_a_bin_with_the_infinities():
@@ -258,6 +341,12 @@ def test_empty_shapes():
 
 
 def test_shapes_that_do_not_fit_are_refused():
+    skip = np.zeros(1, dtype=np.uint8)
+    for find, wrong in ((binning.find_cuts, 1), (binning.find_cuts, 256), (binning.find_cells, 1)):
+        with pytest.raises(ValueError, match="max_bins is out of range"):
+            find(np.zeros((3, 1)), None, skip, wrong, 1)
+        with pytest.raises(ValueError, match="skip and the columns"):
+            find(np.zeros((3, 2)), None, skip, 9, 1)
     with pytest.raises(ValueError, match="do not match"):
         binning.transform(np.zeros((3, 2)), *tables([], 2), 1, False)
     with pytest.raises(ValueError, match="differ in length"):

@@ -8,6 +8,9 @@
 
 #include "isa.h"
 #include "rng.h"
+#ifdef SKB_X86_DISPATCH
+#include <immintrin.h>
+#endif
 
 #define SKB_CELL_BLOCK 256 /* rows handled together: the block stays in the first-level cache */
 #ifndef SKB_GOLDEN
