@@ -9,8 +9,17 @@ from hypothesis import strategies as st
 from scipy import stats
 
 from skboost import _random
+from skboost._engine import cells, sampling
 from skboost._random import resolve_seed
-from skboost._sampling import copy_numbers, draw_copies, group_weights, row_hashes, split_copies
+from skboost._sampling import (
+    canonical_rows,
+    cell_hashes,
+    copy_numbers,
+    draw_copies,
+    group_weights,
+    row_hashes,
+    split_copies,
+)
 
 MASK = 2**64 - 1
 
@@ -144,6 +153,81 @@ def test_too_many_copies_become_one_per_row():
     assert len(set(keys.tolist())) == 3
 
 
+# ---- rows in the order of their content ------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("n", [0, 1, 2, 63, 64, 65, 4095, 4096, 30_000])
+@pytest.mark.parametrize("n_keys", [1, 7, 2**20])
+def test_rows_are_grouped_by_key(n, n_keys):
+    rng = np.random.default_rng(n)
+    keys = rng.integers(0, 2**64, n_keys, dtype=np.uint64)[rng.integers(0, n_keys, n)]
+    keys[: n // 3] = keys[: n // 3] >> np.uint64(40)  # keys that only differ in their last bits
+    order, start = sampling.group_rows(keys)
+    np.testing.assert_array_equal(order, np.argsort(keys, kind="stable"))
+    np.testing.assert_array_equal(start, [*np.unique(keys[order], return_index=True)[1], n])
+    assert order.dtype == start.dtype == np.int64
+
+
+def test_cells_are_hashed_as_by_the_engine():
+    table = np.random.default_rng(0).integers(0, 1024, (5, 1000)).astype(np.uint16)
+    np.testing.assert_array_equal(cell_hashes(table, 2), cells.row_hashes(table, 1))
+
+
+def contents(table, y, weights, *extra):
+    """Number of copies and weight of each content of a table."""
+    found = {}
+    for row, label in enumerate(y):
+        whole = weights[row] == int(weights[row])
+        key = (*table[:, row].tolist(), float(label), *(np.ravel(e[row]).tolist() for e in extra))
+        copy = 1.0 if whole else weights[row]
+        count, _ = found.get(str((key, copy)), (0, copy))
+        found[str((key, copy))] = count + (int(weights[row]) if whole else 1), copy
+    return sorted(found.values())
+
+
+@settings(max_examples=100, deadline=None)
+@given(st.integers(0, 2**32 - 1), st.integers(1, 200), st.sampled_from(["none", "whole", "any"]))
+def test_equal_rows_are_merged(seed, n, kind):
+    rng = np.random.default_rng(seed)
+    table, y = rng.integers(0, 3, (3, n)).astype(np.uint16), rng.choice([0.0, -0.0, 1.5], n)
+    weights = {"none": None, "whole": rng.integers(1, 5, n), "any": rng.choice([0.5, 0.75, 1.0, 2.0, 3.0], n)}[kind]
+    extra = rng.integers(0, 2, (n, 2)), rng.integers(0, 2, n) / 2
+    rows = canonical_rows(cell_hashes(table), y, weights, extra)
+    given_weights = np.ones(n) if weights is None else weights
+    got = list(zip(rows.n_copies.tolist(), rows.copy_weight.tolist(), strict=True))
+    assert sorted(got) == contents(table, y + 0.0, given_weights, *extra)
+    assert np.all(np.diff(rows.keys.astype(object)) > 0)
+    np.testing.assert_array_equal(np.sort(rows.order), np.arange(n))
+    # Each row is where its content is.
+    np.testing.assert_array_equal(np.bincount(rows.canonical, given_weights), rows.weight)
+    np.testing.assert_array_equal(table[:, rows.rows][:, rows.canonical], table)
+    np.testing.assert_array_equal(y[rows.rows][rows.canonical], y)
+    np.testing.assert_array_equal(extra[0][rows.rows][rows.canonical], extra[0])
+
+
+@settings(max_examples=50, deadline=None)
+@given(st.integers(0, 2**32 - 1), st.integers(1, 200))
+def test_merged_rows_do_not_depend_on_order_or_repetition(seed, n):
+    rng = np.random.default_rng(seed)
+    table, y, weights = rng.integers(0, 3, (3, n)).astype(np.uint16), rng.normal(size=n), rng.integers(1, 5, n)
+    score = rng.integers(0, 2, (n, 2)) / 2
+    order = rng.permutation(np.repeat(np.arange(n), weights))
+    a = canonical_rows(cell_hashes(table), y, weights, [score])
+    b = canonical_rows(cell_hashes(table[:, order].copy()), y[order], None, [score[order]])
+    for name in ("keys", "n_copies", "copy_weight"):
+        np.testing.assert_array_equal(getattr(a, name), getattr(b, name))
+    for array in (y, score, table.T):
+        np.testing.assert_array_equal(array[a.rows], array[order][b.rows])
+
+
+def test_repeats_leave_room_for_their_sums():
+    weights = np.random.default_rng(0).gamma(1.0, size=1000)
+    rows = canonical_rows(np.arange(1000, dtype=np.uint64), np.zeros(1000), weights, (), 127)
+    total = 127 * rows.copy_weight
+    assert total.sum() == total[::-1].sum() == sum(total.tolist()) == 127 * rows.copy_weight.sum()
+    np.testing.assert_allclose(rows.weight, weights[rows.rows], rtol=1e-6)
+
+
 # ---- draws per iteration ---------------------------------------------------------------------------------------------
 
 
@@ -240,6 +324,15 @@ def test_split_does_not_depend_on_row_order_with_any_weights(seed, n):
     left, right = (split_copies(0.3, seed, 6, hashes[o], y[o], weights[o])[1] for o in (np.arange(n), order))
     content = copy_numbers(hashes, y)[0]
     assert by_content(content, left) == by_content(content[order], right)
+
+
+def test_split_has_an_iteration():
+    arguments = few_distinct(np.random.default_rng(1), 400)
+    draws = [split_copies(0.3, 3, 6, *arguments, iteration=iteration)[1] for iteration in (0, 1, 2, 1)]
+    np.testing.assert_array_equal(split_copies(0.3, 3, 6, *arguments)[1], draws[0])
+    np.testing.assert_array_equal(draws[1], draws[3])
+    assert len({held.tobytes() for held in draws}) == 3
+    assert len({held.sum() for held in draws}) == 1
 
 
 def test_split_is_uniform_over_copies():
