@@ -207,7 +207,7 @@ def test_strength_is_that_of_the_peer():
 
 def our_order(n_terms, stage):
     order = list(range(n_terms))
-    ebm.shuffle(order, noise_key(resolve_seed(0), ebm.STREAM_ORDER, stage, 0))
+    ebm_fit.shuffle(order, noise_key(resolve_seed(0), ebm_fit.STREAM_ORDER, stage, 0))
     return order
 
 

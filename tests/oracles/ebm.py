@@ -1,4 +1,4 @@
-"""Explainable boosting machine from its description, slowly, in NumPy: no shared code with skboost.
+"""Updates of an explainable boosting machine from its description, slowly, in NumPy: no shared code with skboost.
 
 Cells of an axis: 0 missing, 1..m values, the last one unseen categories. A term is an array of cells, one per row; a
 pair's cell is a * size1 + b. Gradients are dL/df; scores and gradients have the shape (n_outputs, n_rows). Sums of
@@ -7,15 +7,10 @@ cells are stacked: rows G of every output, H of every output, W last.
 
 import itertools
 from dataclasses import dataclass
-from heapq import heappop, heappush
 
 import numpy as np
 
-from oracles import losses
-from oracles.chain import mix64, noise_key
-
 TINY = np.finfo(float).tiny
-STREAM_ORDER, STREAM_CUTS, STREAM_TIES = 8, 9, 11
 
 
 @dataclass(frozen=True)
@@ -108,46 +103,41 @@ def split_gains(line, floating, parent, rules, monotone, bounds):
 
 
 def grow_line(sums, order, floating, rules, monotone, draw):
-    """Split the line of cells best first; returns the leaves as lists of cells, and the gain."""
-    leaves, total = [(list(order), list(floating))], 0.0
+    """Split the line of cells, the leaf of largest gain first; returns the leaves as lists of cells."""
+    leaves = [(list(order), list(floating))]
     while len(leaves) < rules.max_leaves:
         values = [monotone * value(sums[:, c + f].sum(axis=1), rules)[0] for c, f in leaves]
         values = [-np.inf, *values, np.inf]
-        gains = [
-            split_gains(
-                sums[:, c],
-                sums[:, f].sum(axis=1),
-                sums[:, c + f].sum(axis=1),
-                rules,
-                monotone,
-                (values[i], values[i + 2]),
-            )
-            for i, (c, f) in enumerate(leaves)
-        ]
-        best = max(g.max(initial=0) for g in gains)
-        if best == 0:
+        gains = []
+        for i, (c, f) in enumerate(leaves):
+            group, whole = sums[:, f].sum(axis=1), sums[:, c + f].sum(axis=1)
+            gains.append(split_gains(sums[:, c], group, whole, rules, monotone, (values[i], values[i + 2])))
+        tops = [g.max(initial=0) for g in gains]
+        leaf = int(np.argmax(tops))
+        if tops[leaf] == 0:
             break
-        ties = [(i, *at) for i, g in enumerate(gains) for at in np.argwhere(g == best)]
-        leaf, side, cut = ties[draw(len(ties))]
+        ties = np.argwhere(gains[leaf] == tops[leaf])
+        side, cut = ties[draw(0, len(ties))]
         cells, group = leaves[leaf]
         leaves[leaf : leaf + 1] = [
             (cells[: cut + 1], group if side == 0 else []),
             (cells[cut + 1 :], group if side == 1 else []),
         ]
-        total += best
-    return [cells + group for cells, group in leaves], total
+    return [cells + group for cells, group in leaves]
 
 
-def line_of(sums, rules, nominal):
+def line_of(sums, rules, nominal, draw):
     """Return (order, floating group, cells that form a leaf of their own)."""
     W = sums[-1]
     values = list(range(1, len(W) - 1))
     if nominal:
-        # Missing is a level like any other; rare levels go together.
-        rare = [c for c in [0, *values] if W[c] < max(rules.min_cat_samples, TINY)]
+        # Missing is a level like any other; rare levels go together; one output sorts the others.
+        levels = [c for c in [0, *values] if W[c] > 0]
+        rare = [c for c in levels if W[c] < rules.min_cat_samples]
         G, H, _ = parts(sums)
-        common = {0, *values} - set(rare)
-        return sorted(common, key=lambda c: G[0, c] / (H[0, c] + rules.cat_smooth)), rare, []
+        k = draw(1, len(G)) if len(G) > 1 else 0
+        common = [c for c in levels if c not in rare]
+        return sorted(common, key=lambda c: G[k, c] / (H[k, c] + rules.cat_smooth)), rare, []
     if W[0] == 0:
         return values, [], []
     if rules.missing == "separate":
@@ -159,33 +149,60 @@ def line_of(sums, rules, nominal):
     return values, [0], []
 
 
-def search_main(sums, rules, nominal=False, monotone=0, draw=lambda n: 0):
-    """Return (update without learning rate, gain) of the best tree on one axis."""
-    order, floating, alone = line_of(sums, rules, nominal)
+def first_of(counter, n):
+    """A draw without chance."""
+    return 0
+
+
+def search_main(sums, rules, nominal=False, monotone=0, draw=first_of):
+    """Return (update without learning rate, gain) of the best tree on one axis.
+
+    `draw(counter, n)` is a number below n: counter 0 settles ties, 1 chooses the output that sorts levels.
+    """
+    order, floating, alone = line_of(sums, rules, nominal, draw)
     everything = sums.sum(axis=1)
-    leaves, gain = [order + floating], 0.0
+    leaves = [order + floating]
     if len(order) > 1:
-        leaves, gain = grow_line(sums, order, floating, rules, monotone, draw)
-    if alone:
-        leaves = [*leaves, alone]
-        gain = sum(score(sums[:, c].sum(axis=1), rules) for c in leaves) - score(everything, rules)
+        leaves = grow_line(sums, order, floating, rules, monotone, draw)
+    leaves += [alone] if alone else []
+    gain = sum(score(sums[:, c].sum(axis=1), rules) for c in leaves) - score(everything, rules)
     update = np.repeat(value(everything, rules)[:, None], sums.shape[1], axis=1)
-    if gain < TINY:
+    if len(leaves) == 1 or gain < TINY:
         return update, 0.0
     for cells in leaves:
         update[:, cells] = value(sums[:, cells].sum(axis=1), rules)[:, None]
-    # Cells without rows follow a neighbour.
-    update[:, -1] = update[:, -2]
-    if sums[-1, 0] == 0 and not nominal:
+    # Cells without rows follow the rare levels, or a neighbour.
+    if nominal and floating:
+        update[:, sums[-1] == 0] = update[:, floating[:1]]
+    elif not nominal and sums[-1, 0] == 0:
         update[:, 0] = update[:, 1]
+    update[:, -1] = update[:, -2]
     return update, gain
 
 
-def cut_main(sums, cuts, rules):
-    """Update of a line cut after the given cells, without looking at gains."""
+def random_cuts(sums, max_leaves, uniforms):
+    """Distinct boundaries between the cells that may hold rows; `uniforms(counter)` is a number in (0, 1)."""
+    first, last = (0 if sums[-1, 0] > 0 else 1), sums.shape[1] - 2
+    n, wanted = last - first, min(max_leaves - 1, last - first)
+    if wanted <= 1:
+        return [first + int(uniforms(0) * n)] * wanted
+    cuts = []
+    for b in range(n):
+        # Each of the remaining boundaries with the share of those still wanted.
+        if uniforms(b) * (n - b) < wanted - len(cuts):
+            cuts.append(first + b)
+    return cuts
+
+
+def cut_main(sums, cuts, rules, monotone=0):
+    """Update of a line cut after the given cells, whatever the gains; one leaf where a monotone direction is broken."""
     update = np.zeros_like(parts(sums)[0])
     for cells in np.split(np.arange(sums.shape[1]), np.add(cuts, 1)):
         update[:, cells] = value(sums[:, cells].sum(axis=1), rules)[:, None]
+    # Missing values in a part of their own are free unless they are the low end of the line.
+    steps = np.diff(update[0, 1 if rules.missing != "low" and cuts[:1] == [0] else 0 :])
+    if np.any(monotone * steps < 0):
+        update[:] = value(sums.sum(axis=1), rules)[:, None]
     return update
 
 
@@ -207,7 +224,7 @@ def three_leaves(sums, rules):
                 yield np.where(ok & (gain >= TINY), gain, 0), first, a, half
 
 
-def search_pair(sums, rules, draw=lambda n: 0):
+def search_pair(sums, rules, draw=first_of):
     """Return (update without learning rate, gain) of the best tree of three leaves."""
     found = list(three_leaves(sums, rules))
     best = max((g.max() for g, *_ in found), default=0.0)
@@ -216,7 +233,7 @@ def search_pair(sums, rules, draw=lambda n: 0):
     if best == 0:
         return update, 0.0
     ties = [(first, a, half, b + 1) for g, first, a, half in found for b in np.flatnonzero(g == best)]
-    first, a, half, b = ties[draw(len(ties))]
+    first, a, half, b = ties[draw(0, len(ties))]
     cells = np.indices(sums.shape[1:])
     low = cells[first] < a
     inside = low if half == 0 else ~low
@@ -245,153 +262,3 @@ def strength(sums, rules):
     ok = np.logical_and.reduce([legal(q, rules) for q in quadrants])
     gain = sum(score(q, rules) for q in quadrants) - score(total, rules)
     return np.where(ok, gain, 0).max(initial=0) / total[-1]
-
-
-# ---------------------------------------------------------------- keyed random numbers
-
-
-def uniform(key, counter):
-    bits = mix64(key ^ mix64((counter + 0x632BE59BD9B4E019) % 2**64))
-    return ((bits >> 11) + 0.5) / 2**53
-
-
-def shuffle(order, key):
-    """Fisher and Yates, from the end, in place."""
-    for i in range(len(order) - 1, 0, -1):
-        j = int(uniform(key, i) * (i + 1))
-        order[i], order[j] = order[j], order[i]
-
-
-# ---------------------------------------------------------------- stages
-
-
-def gradients(loss, y, scores):
-    """Return (value per row, gradient, second derivative)."""
-    return losses.ALL[loss](y, scores)
-
-
-class Stage:
-    """Boosting of a list of terms for one bag."""
-
-    def __init__(self, terms, loss, y, scores, train, val, rules, null_metric=None):
-        self.terms, self.loss, self.y, self.rules = terms, loss, y, rules
-        self.scores, self.train, self.val = np.array(scores, dtype=float), train, val
-        self.tensors = [np.zeros((len(scores), *t.shape)) for t in terms]
-        n = len(scores)
-        self.rate = rules.learning_rate * ((n - 1) / n if n > 1 else 1)
-        self.log, self.metrics = [], []
-        self.null_metric = self.metric() if null_metric is None else null_metric
-
-    def metric(self):
-        """Mean loss of the validation rows; twice that for squared error, the mean square."""
-        if not self.val.any():
-            return np.nan
-        values = gradients(self.loss, self.y, self.scores)[0]
-        return np.average(values, weights=self.val) * (2 if self.loss == "squared_error" else 1)
-
-    def sums(self, t):
-        _, grad, hess = gradients(self.loss, self.y, self.scores)
-        return self.terms[t].sums(grad, hess, self.train)
-
-    def grow(self, t, random, step):
-        """Return (update, gain)."""
-        term, sums, rules = self.terms[t], self.sums(t), self.rules
-        if random:
-            return self.cut(term, sums, step), 0.0
-        if len(term.shape) == 2:
-            return search_pair(sums, rules, self.tie(step))
-        update, gain = search_main(sums, rules, term.nominal, term.monotone, self.tie(step))
-        return update, gain * (rules.gain_scale if term.nominal else 1)
-
-    def key(self, stream, iteration):
-        return noise_key(self.rules.seed, stream, 2 * self.rules.bag + self.rules.stage, iteration)
-
-    def tie(self, step):
-        return lambda n: int(uniform(self.key(STREAM_TIES, step), 0) * n)
-
-    def apply(self, t, update):
-        update = self.rate * update
-        self.tensors[t] += update
-        self.scores += update.reshape(len(update), -1)[:, self.terms[t].cells]
-
-    def run(self):
-        """Boost until the rounds are used up or early stopping; returns the tensors of the best step."""
-        rules, n_terms = self.rules, len(self.terms)
-        greedy = int(np.ceil(min(rules.greedy_ratio, rules.max_rounds) * n_terms))
-        progress = rules.cyclic_progress if greedy else 1.0
-        credit, smoothing, state, sweep = progress, rules.smoothing_rounds, 0, 0
-        order, heap, cached, best = list(range(n_terms)), [], None, None
-        window = Window(rules.early_stopping_rounds * n_terms, rules.early_stopping_tolerance, self.null_metric)
-        kept, lowest = None, np.inf
-        while len(self.log) < rules.max_rounds * n_terms:
-            if state == 0:
-                heap, cached, best = [], None, None
-                if rules.shuffle and (sweep == 0 or greedy):
-                    shuffle(order, self.key(STREAM_ORDER, sweep))
-                sweep += 1
-            if state >= 0:
-                t, apply = order[state], credit >= 1 or smoothing > 0
-            else:
-                t, apply = heappop(heap)[1], True
-            if cached is not None and state < 0:
-                (update, key), cached = (cached, best), None
-            else:
-                update, gain = self.grow(t, smoothing > 0, len(self.log))
-                key = (-gain, t)
-                if not apply and (best is None or key < best):
-                    cached, best = update, key
-            heappush(heap, key)
-            if apply:
-                self.apply(t, update)
-                self.log.append((t, update))
-                self.metrics.append(self.metric())
-                if self.metrics[-1] <= lowest:
-                    lowest, kept = self.metrics[-1], [a.copy() for a in self.tensors]
-                if window.stops(self.metrics[-1], smoothing > 0):
-                    break
-            state += 1
-            if state == n_terms:
-                if smoothing:
-                    state, smoothing = 0, smoothing - 1
-                else:
-                    state, credit = -greedy, credit - (credit >= 1) + progress
-        return kept if rules.early_stopping_rounds and kept else self.tensors
-
-
-class Window:
-    """Early stopping: the last `length` metrics did not beat everything older by the tolerance."""
-
-    def __init__(self, length, tolerance, null_metric):
-        self.length, self.tolerance = length, tolerance
-        self.floor = 1e-6 * null_metric if tolerance >= 0 and np.isfinite(null_metric) else 0.0
-        self.recent, self.older, self.best = [], np.inf, np.inf
-
-    def stops(self, metric, smoothing):
-        allowance = self.tolerance * min(abs(self.best), abs(self.older))
-        allowance = (allowance if np.isfinite(allowance) else 0.0) + self.floor
-        self.best = min(self.best, metric)
-        if not self.length or smoothing or np.isnan(metric):
-            return False
-        self.recent.append(metric)
-        if len(self.recent) > self.length:
-            self.older = min(self.older, self.recent.pop(0))
-        return self.older - allowance <= min(self.recent)
-
-
-# ---------------------------------------------------------------- after boosting
-
-
-def purify(tensor, weights):
-    """Return (pure tensor, row effects, column effects) by alternating weighted centring, to the last digits."""
-    pure, rows, columns = np.array(tensor, dtype=float), np.zeros(len(tensor)), np.zeros(tensor.shape[1])
-    for _ in range(100_000):
-        move = [0.0, 0.0]
-        for axis, effects in ((0, rows), (1, columns)):
-            share = weights.sum(axis=1 - axis)
-            mean = np.divide((pure * weights).sum(axis=1 - axis), share, out=np.zeros(len(share)), where=share > 0)
-            effects += mean
-            pure -= mean[:, None] if axis == 0 else mean
-            move[axis] = np.abs(mean).max()
-        if max(move) <= 1e-15 * np.abs(tensor).max():
-            break
-    return pure, rows, columns

@@ -5,11 +5,162 @@ Built on oracles.ebm, with the same layout: tensors are (n_outputs, *cells). Row
 
 import itertools
 from dataclasses import dataclass, replace
+from heapq import heappop, heappush
 
 import numpy as np
 from scipy.optimize import brentq
 
-from oracles.ebm import Stage, Term, gradients, pair_of, purify, strength
+from oracles import losses
+from oracles.chain import mix64, noise_key
+from oracles.ebm import Term, cut_main, cut_pair, pair_of, random_cuts, search_main, search_pair, strength
+
+STREAM_ORDER, STREAM_CUTS, STREAM_TIES = 8, 9, 11
+
+
+# ---------------------------------------------------------------- keyed random numbers
+
+
+def uniform(key, counter):
+    bits = mix64(key ^ mix64((counter + 0x632BE59BD9B4E019) % 2**64))
+    return ((bits >> 11) + 0.5) / 2**53
+
+
+def shuffle(order, key):
+    """Fisher and Yates, from the end, in place."""
+    for i in range(len(order) - 1, 0, -1):
+        j = int(uniform(key, i) * (i + 1))
+        order[i], order[j] = order[j], order[i]
+
+
+# ---------------------------------------------------------------- stages
+
+
+def gradients(loss, y, scores):
+    """Return (value per row, gradient, second derivative)."""
+    return losses.ALL[loss](y, scores)
+
+
+class Stage:
+    """Boosting of a list of terms for one bag."""
+
+    def __init__(self, terms, loss, y, scores, train, val, rules, null_metric=None):
+        self.terms, self.loss, self.y, self.rules = terms, loss, y, rules
+        self.scores, self.train, self.val = np.array(scores, dtype=float), train, val
+        self.tensors = [np.zeros((len(scores), *t.shape)) for t in terms]
+        n = len(scores)
+        self.rate = rules.learning_rate * ((n - 1) / n if n > 1 else 1)
+        self.log, self.metrics = [], []
+        self.null_metric = self.metric() if null_metric is None else null_metric
+
+    def metric(self):
+        """Mean loss of the validation rows; twice that for squared error, the mean square."""
+        if not self.val.any():
+            return np.nan
+        values = gradients(self.loss, self.y, self.scores)[0]
+        return np.average(values, weights=self.val) * (2 if self.loss == "squared_error" else 1)
+
+    def sums(self, t):
+        _, grad, hess = gradients(self.loss, self.y, self.scores)
+        return self.terms[t].sums(grad, hess, self.train)
+
+    def grow(self, t, random, step):
+        """Return (update, gain)."""
+        term, sums, rules = self.terms[t], self.sums(t), self.rules
+        if random:
+            return self.random_update(term, sums, step), 0.0
+        if len(term.shape) == 2:
+            return search_pair(sums, rules, self.draw(step))
+        update, gain = search_main(sums, rules, term.nominal, term.monotone, self.draw(step))
+        return update, gain * (rules.gain_scale if term.nominal else 1)
+
+    def random_update(self, term, sums, step):
+        key = self.key(STREAM_CUTS, step)
+        if len(term.shape) == 1:
+            cuts = random_cuts(sums, self.rules.max_leaves, lambda counter: uniform(key, counter))
+            return cut_main(sums, cuts, self.rules, term.monotone)
+        cuts = []
+        for axis in (0, 1):
+            found = random_cuts(sums.sum(axis=2 - axis), 2, lambda counter: uniform(key, axis + counter))  # noqa: B023
+            cuts.append(found[0] if found else None)
+        return cut_pair(sums, cuts, self.rules)
+
+    def key(self, stream, output):
+        return noise_key(self.rules.seed, stream, 2 * self.rules.bag + self.rules.stage, output)
+
+    def draw(self, step):
+        key = self.key(STREAM_TIES, step)
+        return lambda counter, n: int(uniform(key, counter) * n)
+
+    def apply(self, t, update):
+        update = self.rate * update
+        self.tensors[t] += update
+        self.scores += update.reshape(len(update), -1)[:, self.terms[t].cells]
+
+    def run(self):
+        """Boost until the rounds are used up or early stopping; returns the tensors of the best step."""
+        rules, n_terms = self.rules, len(self.terms)
+        greedy = int(np.ceil(min(rules.greedy_ratio, rules.max_rounds) * n_terms))
+        progress = rules.cyclic_progress if greedy else 1.0
+        credit, smoothing, state, sweep = progress, rules.smoothing_rounds, 0, 0
+        order, heap, cached, best = list(range(n_terms)), [], None, None
+        window = Window(rules.early_stopping_rounds * n_terms, rules.early_stopping_tolerance, self.null_metric)
+        kept, lowest = None, np.inf
+        while len(self.log) < rules.max_rounds * n_terms:
+            if state == 0:
+                heap, cached, best = [], None, None
+                if rules.shuffle and (sweep == 0 or greedy):
+                    shuffle(order, self.key(STREAM_ORDER, sweep))
+                sweep += 1
+            if state >= 0:
+                t, apply = order[state], credit >= 1 or smoothing > 0
+            else:
+                t, apply = heappop(heap)[1], True
+            if cached is not None and state < 0:
+                (update, key), cached = (cached, best), None
+            else:
+                update, gain = self.grow(t, smoothing > 0, len(self.log))
+                key = (-gain, t)
+                if not apply and (best is None or key < best):
+                    cached, best = update, key
+            heappush(heap, key)
+            if apply:
+                self.apply(t, update)
+                self.log.append((t, update))
+                self.metrics.append(self.metric())
+                if self.metrics[-1] <= lowest:
+                    lowest, kept = self.metrics[-1], [a.copy() for a in self.tensors]
+                if window.stops(self.metrics[-1], smoothing > 0):
+                    break
+            state += 1
+            if state == n_terms:
+                if smoothing:
+                    state, smoothing = 0, smoothing - 1
+                else:
+                    state, credit = -greedy, credit - (credit >= 1) + progress
+        return kept if rules.early_stopping_rounds and kept else self.tensors
+
+
+class Window:
+    """Early stopping: the last `length` metrics did not beat everything older by the tolerance."""
+
+    def __init__(self, length, tolerance, null_metric):
+        self.length, self.tolerance = length, tolerance
+        self.floor = 1e-6 * null_metric if tolerance >= 0 and np.isfinite(null_metric) else 0.0
+        self.recent, self.older, self.best = [], np.inf, np.inf
+
+    def stops(self, metric, smoothing):
+        allowance = self.tolerance * min(abs(self.best), abs(self.older))
+        allowance = (allowance if np.isfinite(allowance) else 0.0) + self.floor
+        self.best = min(self.best, metric)
+        if not self.length or smoothing or np.isnan(metric):
+            return False
+        self.recent.append(metric)
+        if len(self.recent) > self.length:
+            self.older = min(self.older, self.recent.pop(0))
+        return self.older - allowance <= min(self.recent)
+
+
+# ---------------------------------------------------------------- fits
 
 
 @dataclass
@@ -110,6 +261,25 @@ def fit(mains, coarse, loss, y, weight, bags, rules, pair_rules=None, pairs=(), 
     )
     model.intercepts = model.intercepts + correction(loss, y, weight, model)
     return model
+
+
+# ---------------------------------------------------------------- after boosting
+
+
+def purify(tensor, weights):
+    """Return (pure tensor, row effects, column effects) by alternating weighted centring, to the last digits."""
+    pure, rows, columns = np.array(tensor, dtype=float), np.zeros(len(tensor)), np.zeros(tensor.shape[1])
+    for _ in range(100_000):
+        move = [0.0, 0.0]
+        for axis, effects in ((0, rows), (1, columns)):
+            share = weights.sum(axis=1 - axis)
+            mean = np.divide((pure * weights).sum(axis=1 - axis), share, out=np.zeros(len(share)), where=share > 0)
+            effects += mean
+            pure -= mean[:, None] if axis == 0 else mean
+            move[axis] = np.abs(mean).max()
+        if max(move) <= 1e-15 * np.abs(tensor).max():
+            break
+    return pure, rows, columns
 
 
 def finish(tensors, intercept, terms, coarse, pairs, weight, purified):
