@@ -71,7 +71,7 @@ def score_name(estimator):
         return SCORE_NAMES.get(getattr(estimator, "link_", None), "score")
     if len(labels) == 2:
         return f"score (log-odds of {_style.shorten(labels[1])})"
-    return "score (log-odds)"
+    return "score (log-probability up to a constant)"
 
 
 def _listed(names):

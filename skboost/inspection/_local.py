@@ -184,7 +184,7 @@ class Row:
                 raise ValueError(f"class_label must be one of {self.classes}, got {class_label!r}.")
             k = self.classes.index(self.explained)
             terms = terms[:, k]
-            self.score_name = f"score (log-odds of {_style.shorten(self.explained)}, up to a constant)"
+            self.score_name = f"score of {_style.shorten(self.explained)} (log-probability up to a constant)"
         elif class_label is not None:
             raise ValueError("class_label must be None for a model with one score per row.")
         self.contributions, self.intercept = terms, float(intercept[k])
