@@ -164,6 +164,77 @@ def test_other_text_columns_are_refused_in_the_words_of_scikit_learn(library):
         check_X(estimator, frame)
 
 
+def told_texts(X, categorical_features="from_dtype", sample_weight=None):
+    """Return (TrainingData, estimator) of a fit that takes columns of texts as categories."""
+    estimator = Regressor(categorical_features)
+    return check_training_data(estimator, X, np.arange(len(X)), sample_weight, texts_are_categories=True), estimator
+
+
+TEXT_COLUMNS = {
+    "plain": lambda pd: pd.DataFrame(COLUMNS),
+    "object": lambda pd: pd.DataFrame(COLUMNS).astype({"color": object}),
+    "string": lambda pd: pd.DataFrame(COLUMNS).astype({"color": "string"}),
+    "category": lambda pd: pd.DataFrame(COLUMNS).astype({"color": "category"}),
+}
+
+
+@pytest.mark.parametrize("kind", TEXT_COLUMNS)
+def test_texts_of_pandas_are_categories_on_request(kind):
+    frame = TEXT_COLUMNS[kind](pytest.importorskip("pandas"))
+    data, estimator = told_texts(frame)
+    np.testing.assert_array_equal(data.X, EXPECTED)
+    assert data.is_categorical.tolist() == [0, 1, 0, 0]
+    assert data.n_levels.tolist() == [0, 3, 0, 0]
+    assert data.n_levels.dtype == np.int64
+    np.testing.assert_array_equal(check_X(estimator, frame), EXPECTED)
+    if kind != "category":
+        with pytest.raises(ValueError, match="could not convert string to float"):
+            regression(frame)
+    with pytest.raises(ValueError, match=r"could not convert string to float|Cannot cast str"):
+        told_texts(frame, categorical_features=None)
+
+
+def test_texts_of_polars_are_categories_on_request():
+    pl = pytest.importorskip("polars")
+    polars_frame()  # skips where column names are not read
+    frame = pl.DataFrame(COLUMNS, strict=False)
+    data, estimator = told_texts(frame)
+    np.testing.assert_array_equal(data.X, EXPECTED)
+    np.testing.assert_array_equal(check_X(estimator, frame), EXPECTED)
+    np.testing.assert_array_equal(check_X(estimator, TEXT_COLUMNS["object"](pytest.importorskip("pandas"))), EXPECTED)
+
+
+def test_objects_that_are_numbers_stay_numbers():
+    pd = pytest.importorskip("pandas")
+    columns = {"n": [3, None, 1.5], "b": [True, None, False], "m": [None, None, NAN], "t": [1, "1", None]}
+    frame = pd.DataFrame({name: pd.Series(column, dtype=object) for name, column in columns.items()})
+    data, _ = told_texts(frame)
+    assert data.is_categorical.tolist() == [0, 0, 0, 1]
+    np.testing.assert_array_equal(data.X, [[3, 1, NAN, 0], [NAN, NAN, NAN, 1], [1.5, 0, NAN, NAN]])
+    assert told_texts(frame[["n", "b"]])[0].category_maps == (None, None)
+
+
+def test_arrays_of_texts_are_no_categories_by_themselves():
+    with pytest.raises(ValueError, match=r"could not convert string to float.*categorical_features"):
+        told_texts(np.array([["a", 1.0], ["b", 2.0]], dtype=object))
+    assert told_texts(np.array([["a", 1.0], ["b", 2.0]], dtype=object), [0])[0].n_levels.tolist() == [2, 0]
+
+
+@pytest.mark.parametrize("name", FRAMES)
+def test_unknown_levels_are_told_from_missing_ones(name):
+    frame = FRAMES[name]()
+    _, estimator = regression(frame[:2])  # red and blue
+    np.testing.assert_array_equal(check_X(estimator, frame)[:, 1], [1, 0, NAN, NAN])
+    np.testing.assert_array_equal(check_X(estimator, frame, unknown=np.inf)[:, 1], [1, 0, NAN, np.inf])
+
+
+def test_unknown_levels_of_an_array():
+    _, estimator = regression(np.array([[5.0, 0], [7.0, 1]], dtype=np.float32), categorical_features=[0])
+    asked = np.array([[7, 0], [6, 0], [NAN, 0], [np.inf, 0]], dtype=np.float32)
+    np.testing.assert_array_equal(check_X(estimator, asked, unknown=np.inf)[:, 0], [1, np.inf, NAN, np.inf])
+    np.testing.assert_array_equal(check_X(estimator, asked)[:, 0], [1, NAN, NAN, NAN])
+
+
 def test_nullable_columns_of_pandas():
     pd = pytest.importorskip("pandas")
     frame = pd.DataFrame(
@@ -364,6 +435,9 @@ def test_rows_of_weight_zero_are_gone_before_anything_else():
     np.testing.assert_array_equal(check_X(estimator, frame)[:, 1], [1, NAN, NAN, 0])
     without, _ = regression(frame.iloc[[0, 2, 3]])
     np.testing.assert_array_equal(data.X, without.X)
+    assert data.kept.tolist() == [True, False, True, True]
+    assert without.kept is None
+    assert regression(frame, [2, 1, 1, 1])[0].kept is None
 
 
 def test_weights_of_one_are_none():
@@ -405,6 +479,7 @@ def test_validation_set():
     np.testing.assert_array_equal(data.X, np.array(EXPECTED)[[1, 3]])
     assert data.y.tolist() == [2, 0]
     assert data.sample_weight.tolist() == [1, 2]
+    assert data.kept.tolist() == [True, False, True]
     with pytest.raises(ValueError, match=r"y_val contains classes that are not in y: \['d'\]"):
         check_validation_data(estimator, pandas_frame(), list("abcd"), None, training.classes)
     with pytest.raises(ValueError, match="inconsistent numbers"):
