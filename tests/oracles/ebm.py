@@ -233,6 +233,8 @@ def search_pair(sums, rules, draw=first_of):
     if best == 0:
         return update, 0.0
     ties = [(first, a, half, b + 1) for g, first, a, half in found for b in np.flatnonzero(g == best)]
+    # By the cut of the first axis, the shape, the cut of the second axis.
+    ties.sort(key=lambda t: (t[1], t[2], t[3]) if t[0] == 0 else (t[3], 2 + t[2], t[1]))
     first, a, half, b = ties[draw(0, len(ties))]
     cells = np.indices(sums.shape[1:])
     low = cells[first] < a

@@ -137,7 +137,8 @@ class Stage:
                     state, smoothing = 0, smoothing - 1
                 else:
                     state, credit = -greedy, credit - (credit >= 1) + progress
-        return kept if rules.early_stopping_rounds and kept else self.tensors
+        self.kept = kept if rules.early_stopping_rounds and kept else self.tensors
+        return self.kept
 
 
 class Window:

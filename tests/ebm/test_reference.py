@@ -1,0 +1,182 @@
+"""Fits of the estimators beside the NumPy twin: same terms, deviations, intercepts and predictions to 1e-10."""
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+from oracles import ebm, ebm_fit
+
+from skboost import EBMClassifier, EBMRegressor
+from skboost._random import resolve_seed
+
+LOSSES = {"reg": "squared_error", "bin": "binary", "mc": "multinomial", "poisson": "poisson"}
+# Every part of the procedure takes its turn: smoothing, greedy and measuring rounds, stopping, ranked pairs.
+PROCEDURE = {
+    "max_bins": 20,
+    "max_interaction_bins": 8,
+    "learning_rate": 0.1,
+    "max_rounds": 60,
+    "smoothing_rounds": 6,
+    "interaction_smoothing_rounds": 3,
+    "greedy_ratio": 3.0,
+    "early_stopping_rounds": 8,
+    "interactions": 2,
+}
+
+
+def problem(task, n=500, seed=0, gone=0.0, n_levels=0):
+    """Four columns; the first has `n_levels` levels, some of them rare, if that is not 0."""
+    rng = np.random.default_rng(seed)
+    X = rng.normal(size=(n, 4))
+    signal = np.sin(2 * X[:, 0]) + X[:, 1] ** 2 / 2 + (X[:, 2] > 0.3) * X[:, 3]
+    if n_levels:
+        share = np.linspace(1, 0.05, n_levels)
+        X[:, 0] = rng.choice(n_levels, size=n, p=share / share.sum())
+        signal = signal + rng.normal(size=n_levels)[X[:, 0].astype(int)]
+    missing = rng.random(X.shape) < gone
+    X[missing] = np.nan
+    signal = signal + missing[:, 1]
+    if task == "reg":
+        return X, signal + 0.3 * rng.normal(size=n)
+    if task == "bin":
+        return X, (rng.random(n) < 1 / (1 + np.exp(-2 * signal))).astype(int)
+    if task == "poisson":
+        return X, rng.poisson(np.exp(signal / 2)).astype(float)
+    return X, np.digitize(signal + 0.5 * rng.normal(size=n), [0.0, 1.0])
+
+
+def draw_bags(n, n_bags=3, seed=1):
+    """Rows that train once or twice, validate, or do nothing."""
+    return np.random.default_rng(seed).choice([-1, 0, 1, 2], p=[0.2, 0.05, 0.7, 0.05], size=(n, n_bags))
+
+
+def twin_of(model, task, X, y, bags, weight=None):
+    """Fit the twin with the parameters, the cells and the pairs of a fitted model."""
+    given = model.get_params()
+    nominal = [kind == "nominal" for kind in model.feature_types_in_]
+    cuts = [len(b[0]) if named else b[0] for b, named in zip(model.bins_, nominal, strict=True)]
+    mains = ebm_fit.cells_of_columns(X, cuts, nominal)
+    monotone = given["monotonic_cst"] or [0] * len(mains)
+    mains = [ebm.Term(t.cells, t.shape, t.nominal, m) for t, m in zip(mains, monotone, strict=True)]
+    names = ("learning_rate", "max_rounds", "max_leaves", "min_samples_leaf", "min_hessian", "missing")
+    names += ("min_cat_samples", "cat_smooth", "gain_scale", "smoothing_rounds", "greedy_ratio", "cyclic_progress")
+    names += ("early_stopping_rounds", "early_stopping_tolerance")
+    rules = {name: given[name] for name in names} | {"l2": given["l2_regularization"]}
+    rules = ebm.Rules(**rules, seed=resolve_seed(given["random_state"]))
+    weight = np.ones(len(y)) if weight is None else weight
+    parts = [(weight * np.maximum(b, 0), weight * np.maximum(-b, 0)) for b in bags.T]
+    return ebm_fit.fit(
+        mains,
+        [coarse_map(b, named) for b, named in zip(model.bins_, nominal, strict=True)],
+        LOSSES[task],
+        np.searchsorted(model.classes_, y).astype(float) if hasattr(model, "classes_") else y,
+        weight,
+        parts,
+        rules,
+        replace(rules, smoothing_rounds=given["interaction_smoothing_rounds"]),
+        pairs=[f for f in model.term_features_ if len(f) == 2],
+        n_outputs=len(model.classes_) if task == "mc" else 1,
+        purified=given["purify"],
+    )
+
+
+def coarse_map(resolutions, nominal):
+    """Map from the cells of a main effect to those in pairs, from the two lists of cuts or levels."""
+    fine, coarse = resolutions
+    if nominal:
+        inner = [coarse[level] for level in fine]
+        return np.array([0, *inner, max(inner) + 1])
+    inner = np.searchsorted(coarse, fine, side="right")
+    return np.array([0, 1, *(1 + inner), len(coarse) + 2])
+
+
+def assert_same_model(model, twin, X, tolerance=1e-10):
+    assert model.term_features_ == twin.features
+    several = len(twin.intercept) > 1
+    for t, weights in enumerate(model.bin_weights_):
+        pairs = [(model.term_scores_[t], twin.mean(t)), (model.standard_deviations_[t], twin.deviation(t))]
+        pairs += list(zip(model.bagged_scores_[t], twin.bagged[t], strict=True))
+        for found, wanted in pairs:
+            found = np.moveaxis(found, -1, 0) if several else found[None]
+            where = np.broadcast_to(weights > 0, found.shape)
+            np.testing.assert_allclose(found[where], wanted[where], atol=tolerance, rtol=0)
+    np.testing.assert_allclose(model.intercept_, twin.intercept if several else twin.intercept[0], atol=tolerance)
+    scores = twin.scores()
+    found = model.decision_function(X) if hasattr(model, "classes_") else model.predict(X)
+    if model.link_ == "log":
+        found = np.log(found)
+    np.testing.assert_allclose(found, scores.T if several else scores[0], atol=tolerance)
+
+
+CASES = {
+    "regression": ("reg", {}, {}),
+    "binary": ("bin", {}, {}),
+    "three classes": ("mc", {}, {}),
+    "counts": ("poisson", {}, {}),
+    "cyclic": ("reg", {"greedy_ratio": 0.0}, {}),
+    "some cyclic rounds": ("bin", {"greedy_ratio": 1.5, "cyclic_progress": 0.4}, {}),
+    "five leaves": ("reg", {"max_leaves": 5}, {}),
+    "shrunk leaves": ("bin", {"l2_regularization": 3.0, "min_hessian": 5.0}, {}),
+    "large leaves": ("reg", {"min_samples_leaf": 60.5}, {}),
+    "impure": ("reg", {"purify": False}, {}),
+    "monotone": ("reg", {"monotonic_cst": [1, 0, -1, 0], "max_leaves": 3, "interactions": [(1, 3)]}, {"gone": 0.1}),
+    "levels": ("reg", {"categorical_features": [0]}, {"n_levels": 14, "gone": 0.05}),
+    "levels, binary": ("bin", {"categorical_features": [0], "max_leaves": 3}, {"n_levels": 14}),
+    "levels, three classes": ("mc", {"categorical_features": [0]}, {"n_levels": 14}),
+    "no validation": ("bin", {"early_stopping_rounds": 0, "max_rounds": 12}, {}),
+}
+CASES |= {
+    f"missing {way}, {leaves} leaves": ("reg", {"missing": way, "max_leaves": leaves}, {"gone": 0.15})
+    for way in ("separate", "low", "high", "gain")
+    for leaves in (2, 4)
+}
+
+
+def fitted(task, X, y, bags, weight=None, **parameters):
+    parameters = PROCEDURE | {"random_state": 3, "outer_bags": bags.shape[1], "trainer": "rows"} | parameters
+    if task == "poisson":
+        parameters["loss"] = "poisson"
+    model = (EBMRegressor if task in ("reg", "poisson") else EBMClassifier)(**parameters)
+    return model.fit(X, y, sample_weight=weight, bags=bags)
+
+
+@pytest.mark.parametrize("weighted", [False, True])
+@pytest.mark.parametrize("name", CASES)
+def test_fit_on_rows(name, weighted):
+    task, parameters, data = CASES[name]
+    X, y = problem(task, **data)
+    weight = np.random.default_rng(9).integers(1, 9, len(y)) / 4 if weighted else None
+    bags = draw_bags(len(y))
+    model = fitted(task, X, y, bags, weight, **parameters)
+    assert_same_model(model, twin_of(model, task, X, y, bags, weight), X)
+
+
+@pytest.mark.parametrize("name", [name for name, (task, *_) in CASES.items() if task == "reg"])
+def test_fit_on_tables(name):
+    """Squared error only: other losses follow their gradients less closely on tables."""
+    _, parameters, data = CASES[name]
+    X, y = problem("reg", **data)
+    bags = draw_bags(len(y))
+    model = fitted("reg", X, y, bags, **parameters | {"trainer": "tables"})
+    assert_same_model(model, twin_of(model, "reg", X, y, bags), X)
+
+
+@pytest.mark.parametrize("task", ["reg", "bin", "mc"])
+def test_ranking_of_pairs(task):
+    """The pairs of lowest mean rank over the bags, by the strength of four quadrants."""
+    X, y = problem(task)
+    bags = draw_bags(len(y))
+    model = fitted(task, X, y, bags)
+    twin = twin_of(model, task, X, y, bags)
+    n_outputs = len(twin.intercept)
+    fits = []
+    for b, stages in enumerate(twin.stages):
+        start = ebm_fit.start(LOSSES[task], stages[0].y, np.maximum(bags[:, b], 0.0), n_outputs)
+        scores = np.repeat(start[:, None], len(y), axis=1)
+        for term, tensor in zip(twin.terms[:4], stages[0].kept, strict=True):
+            scores = scores + tensor[:, term.cells]
+        fits.append((scores, np.maximum(bags[:, b], 0.0)))
+    coarse = [coarse_map(b, False) for b in model.bins_]
+    wanted = ebm_fit.rank_pairs(twin.terms[:4], coarse, fits, LOSSES[task], stages[0].y, ebm.Rules(), 2)
+    assert sorted(wanted) == model.term_features_[4:]
+    assert (2, 3) in wanted
