@@ -37,17 +37,28 @@ cdef extern from *:
     { SKB_DISPATCH(skb_sum_rows)(n, x, lane); }
     static void skb_d_sum_below(ptrdiff_t n, const uint16_t *code, int cut, const double *x, double *lane)
     { SKB_DISPATCH(skb_sum_below)(n, code, cut, x, lane); }
-    static void skb_d_sum_squares(ptrdiff_t n, const double *x, const double *w, double *lane)
-    { SKB_DISPATCH(skb_sum_squares)(n, x, w, lane); }
-    static void skb_d_scatter16(ptrdiff_t n, const uint16_t *code, const double *x, double *hist)
-    { SKB_DISPATCH(skb_scatter16)(n, code, x, hist); }
-    static void skb_d_scatter32(ptrdiff_t n, const uint32_t *code, const double *x, double *hist)
-    { SKB_DISPATCH(skb_scatter32)(n, code, x, hist); }
-    static void skb_d_join_copies(int n, const double *hist, double *out)
-    { SKB_DISPATCH(skb_join_copies)(n, hist, out); }
+    static void skb_d_step_and_parts(ptrdiff_t n, const uint16_t *stepped, const skb_row_step_t *step,
+                                     const uint16_t *code, int cut, double *f, double *below, double *all)
+    { SKB_DISPATCH(skb_step_and_parts)(n, stepped, step, code, cut, f, below, all); }
+    static void skb_d_step_and_squares(ptrdiff_t n, const uint16_t *code, const skb_row_step_t *step, const double *w,
+                                       double *f, double *lane)
+    { SKB_DISPATCH(skb_step_and_squares)(n, code, step, w, f, lane); }
+    static void skb_d_scatter16(ptrdiff_t n, const uint16_t *code, const double *x, ptrdiff_t stride, double *copies)
+    { SKB_DISPATCH(skb_scatter16)(n, code, x, stride, copies); }
+    static void skb_d_scatter32(ptrdiff_t n, const uint32_t *code, const double *x, ptrdiff_t stride, double *copies)
+    { SKB_DISPATCH(skb_scatter32)(n, code, x, stride, copies); }
+    static void skb_d_scatter_pairs16(ptrdiff_t n, const uint16_t *code, const double *g, const double *h,
+                                      ptrdiff_t stride, double *copies)
+    { SKB_DISPATCH(skb_scatter_pairs16)(n, code, g, h, stride, copies); }
+    static void skb_d_scatter_pairs32(ptrdiff_t n, const uint32_t *code, const double *g, const double *h,
+                                      ptrdiff_t stride, double *copies)
+    { SKB_DISPATCH(skb_scatter_pairs32)(n, code, g, h, stride, copies); }
+    static void skb_d_join_copies(int n, const double *copies, ptrdiff_t stride, double *out)
+    { SKB_DISPATCH(skb_join_copies)(n, copies, stride, out); }
+    static void skb_d_join_pairs(int n, const double *copies, ptrdiff_t stride, double *G, double *H)
+    { SKB_DISPATCH(skb_join_pairs)(n, copies, stride, G, H); }
     """
     enum: SKB_LANES
-    enum: SKB_COPIES
     ctypedef struct skb_row_step_t:
         int n_cuts
         int cut[2]
@@ -60,15 +71,25 @@ cdef extern from *:
     void skb_d_weigh(Py_ssize_t, const double *, const double *, double *) nogil
     void skb_d_sum_rows(Py_ssize_t, const double *, double *) nogil
     void skb_d_sum_below(Py_ssize_t, const uint16_t *, int, const double *, double *) nogil
-    void skb_d_sum_squares(Py_ssize_t, const double *, const double *, double *) nogil
-    void skb_d_scatter16(Py_ssize_t, const uint16_t *, const double *, double *) nogil
-    void skb_d_scatter32(Py_ssize_t, const uint32_t *, const double *, double *) nogil
-    void skb_d_join_copies(int, const double *, double *) nogil
+    void skb_d_step_and_parts(Py_ssize_t, const uint16_t *, const skb_row_step_t *, const uint16_t *, int, double *,
+                              double *, double *) nogil
+    void skb_d_step_and_squares(Py_ssize_t, const uint16_t *, const skb_row_step_t *, const double *, double *,
+                                double *) nogil
+    void skb_d_scatter16(Py_ssize_t, const uint16_t *, const double *, Py_ssize_t, double *) nogil
+    void skb_d_scatter32(Py_ssize_t, const uint32_t *, const double *, Py_ssize_t, double *) nogil
+    void skb_d_scatter_pairs16(Py_ssize_t, const uint16_t *, const double *, const double *, Py_ssize_t,
+                               double *) nogil
+    void skb_d_scatter_pairs32(Py_ssize_t, const uint32_t *, const double *, const double *, Py_ssize_t,
+                               double *) nogil
+    void skb_d_join_copies(int, const double *, Py_ssize_t, double *) nogil
+    void skb_d_join_pairs(int, const double *, Py_ssize_t, double *, double *) nogil
 
 skb_isa_init()
 
 cdef enum:
-    TILE = 2048            # rows per pass, a multiple of the lanes
+    TILE = 1024            # rows per pass, a multiple of the lanes
+    COPIES = 4             # sums of a cell of a histogram
+    PAD = 8                # cells between copies: equal cells of two copies do not lie a multiple of 4 KiB apart
     TILE_VALUES = 65536    # gradients of all outputs of a tile
     MAX_COMPARED = 4       # more cuts are summed from a histogram
     NARROW = 65536         # cells that 16 bits tell apart
@@ -97,6 +118,7 @@ ctypedef struct row_state_t:
     double *copies         # of its histogram
     int pending            # term of a step not yet added to the training rows, or -1
     skb_row_step_t *steps  # per output
+    skb_row_step_t still   # adds 0
     double *table          # (n_outputs, n_cells)
     bint known             # whether the gradients of the training rows are in all_grad and all_hess
     double *all_grad       # (n_outputs, n), weighted
@@ -210,34 +232,43 @@ cdef void end_pass(row_state_t *s) noexcept nogil:
 # ------------------------------------------------------------------------------------------------ sums
 
 
-cdef void scatter(row_state_t *s, int term, Py_ssize_t at, Py_ssize_t m, const double *x,
+cdef void scatter(row_state_t *s, int term, Py_ssize_t at, Py_ssize_t m, const double *grad, const double *hess,
                   double *copies) noexcept nogil:
-    if s.n_cells[term] > NARROW:
-        skb_d_scatter32(m, <const uint32_t *>s.train.codes[term] + at, x, copies)
+    """Add rows to the copies of a histogram: of grad, or of pairs where hess is not NULL."""
+    cdef Py_ssize_t stride = s.n_cells[term] + PAD
+    cdef const uint16_t *narrow = <const uint16_t *>s.train.codes[term] + at
+    cdef const uint32_t *wide = <const uint32_t *>s.train.codes[term] + at
+    if s.n_cells[term] <= NARROW:
+        if hess == NULL:
+            skb_d_scatter16(m, narrow, grad, stride, copies)
+        else:
+            skb_d_scatter_pairs16(m, narrow, grad, hess, stride, copies)
+    elif hess == NULL:
+        skb_d_scatter32(m, wide, grad, stride, copies)
     else:
-        skb_d_scatter16(m, <const uint16_t *>s.train.codes[term] + at, x, copies)
+        skb_d_scatter_pairs32(m, wide, grad, hess, stride, copies)
 
 
 cdef void row_sums(void *self, int term, sums_t *out) noexcept nogil:
     cdef row_state_t *s = <row_state_t *>self
-    cdef Py_ssize_t n = s.n_cells[term], at = 0, m, stride, one = SKB_COPIES * n
+    cdef Py_ssize_t n = s.n_cells[term], at = 0, m, tile_stride, stride = n + PAD
     cdef const double *grad
-    cdef const double *hess
+    cdef const double *hess = NULL
     cdef bint newton = s.loss.kind != LOSS_SQUARED
-    cdef int k, kinds = 2 if newton else 1
-    memset(s.copies, 0, kinds * s.n_outputs * one * sizeof(double))
+    cdef int k
+    memset(s.copies, 0, s.n_outputs * COPIES * stride * sizeof(double))
     while at < s.train.n:
-        m = prepare_tile(s, at, &grad, &hess, &stride)
+        m = prepare_tile(s, at, &grad, &hess, &tile_stride)
         for k in range(s.n_outputs):
-            scatter(s, term, at, m, grad + k * stride, s.copies + k * one)
-            if newton:
-                scatter(s, term, at, m, hess + k * stride, s.copies + (s.n_outputs + k) * one)
+            scatter(s, term, at, m, grad + k * tile_stride, hess + k * tile_stride if newton else NULL,
+                    s.copies + k * COPIES * stride)
         at += m
     end_pass(s)
     for k in range(s.n_outputs):
-        skb_d_join_copies(<int>n, s.copies + k * one, s.G + k * n)
         if newton:
-            skb_d_join_copies(<int>n, s.copies + (s.n_outputs + k) * one, s.H + k * n)
+            skb_d_join_pairs(<int>n, s.copies + k * COPIES * stride, stride, s.G + k * n, s.H + k * n)
+        else:
+            skb_d_join_copies(<int>n, s.copies + k * COPIES * stride, stride, s.G + k * n)
     out.G = s.G
     out.W = s.W[term]
     out.H = s.H if newton else s.W[term]
@@ -275,6 +306,12 @@ cdef void row_part_sums(void *self, int term, int n_cuts, const int *cuts, doubl
         parts_from_cells(s, term, n_cuts, cuts, G, H)
         return
     memset(lanes, 0, kinds * s.n_outputs * parts * SKB_LANES * sizeof(double))
+    if not newton and n_cuts == 1 and s.train.weight == NULL and (s.pending < 0 or s.steps[0].n_cuts >= 0):
+        # the common case in one go
+        skb_d_step_and_parts(
+            s.train.n, <const uint16_t *>s.train.codes[max(s.pending, 0)], s.steps if s.pending >= 0 else &s.still,
+            <const uint16_t *>s.train.codes[term], cuts[0], s.train.score, lanes, lanes + SKB_LANES)
+        at = s.train.n
     while at < s.train.n:
         m = prepare_tile(s, at, &grad, &hess, &stride)
         code = <const uint16_t *>s.train.codes[term] + at
@@ -319,13 +356,17 @@ cdef double validation_metric(row_state_t *s, bint step) noexcept nogil:
     cdef rows_t *rows = &s.valid
     cdef double lanes[SKB_LANES]
     cdef Py_ssize_t at = 0, m
+    cdef bint fused
     memset(lanes, 0, sizeof(lanes))
     while at < rows.n:
         m = min(s.tile, rows.n - at)
-        if step:
+        fused = step and s.loss.kind == LOSS_SQUARED and s.steps[0].n_cuts >= 0
+        if step and not fused:
             add_step(s, rows, at, m)
         if s.loss.kind == LOSS_SQUARED:
-            skb_d_sum_squares(m, rows.score + at, rows.weight + at if rows.weight != NULL else NULL, lanes)
+            skb_d_step_and_squares(m, <const uint16_t *>rows.codes[max(s.pending, 0)] + at,
+                                   s.steps if fused else &s.still,
+                                   rows.weight + at if rows.weight != NULL else NULL, rows.score + at, lanes)
         else:
             loss_values(&s.loss, m, rows.y + at, rows.score + at, rows.n, s.base, s.values)
             if rows.weight != NULL:
@@ -458,7 +499,7 @@ cdef class RowState(BackEnd):
         cdef unsigned char[::1] steps = np.zeros(outputs * sizeof(skb_row_step_t), dtype=np.uint8)
         cdef Py_ssize_t kinds = 2 if newton else 1
         s.tile = max(<Py_ssize_t>SKB_LANES, min(<Py_ssize_t>TILE, TILE_VALUES // outputs // SKB_LANES * SKB_LANES))
-        s.copies = self.doubles(kinds * outputs * max(SKB_COPIES * largest, SKB_LANES * (MAX_COMPARED + 1)))
+        s.copies = self.doubles(outputs * max(COPIES * (largest + PAD), kinds * SKB_LANES * (MAX_COMPARED + 1)))
         s.G = self.doubles(outputs * largest)
         s.table = self.doubles(outputs * largest)
         s.grad = self.doubles(outputs * s.tile)

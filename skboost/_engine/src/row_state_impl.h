@@ -1,15 +1,14 @@
 /* Passes over a tile of rows: add a step to the scores, sum over cells.
  *
- * Sums over rows have SKB_LANES running sums, row i in lane i % SKB_LANES (histograms: copy i % SKB_COPIES), whatever
- * the instruction set. Tiles begin at multiples of SKB_LANES.
+ * Sums over rows have SKB_LANES running sums, row i in lane i % SKB_LANES, whatever the instruction set; histograms have
+ * a few copies, row i in copy i modulo their number. Tiles begin at multiples of SKB_LANES.
  */
+#include "rows8.h"
+
 #ifndef SKB_ROW_STATE_SCALAR
 #define SKB_ROW_STATE_SCALAR
-#include <stddef.h>
-#include <stdint.h>
 
 #define SKB_LANES 16
-#define SKB_COPIES 4
 
 /* What a step adds to one output: value[j] up to cut[j], value[n_cuts] above; n_cuts < 0: table[cell]. */
 typedef struct {
@@ -29,29 +28,51 @@ static double skb_lane_sum(const double *lane)
             s[k] += s[k + half];
     return s[0];
 }
+
+static inline double skb_step_value(const skb_row_step_t *s, unsigned code)
+{
+    if (s->n_cuts < 0)
+        return s->table[code];
+    double above = s->n_cuts == 2 ? skb_choose(code <= (unsigned)s->cut[1], s->value[1], s->value[2]) : s->value[1];
+    return s->n_cuts ? skb_choose(code <= (unsigned)s->cut[0], s->value[0], above) : s->value[0];
+}
+
+/* A step in the registers of eight rows. */
+#define SKB_STEP8(step)                                                                             \
+    SKB_X8 v0 = SKB_SET8((step)->value[0]), v1 = SKB_SET8((step)->value[1]), v2 = SKB_SET8((step)->value[2]); \
+    SKB_CUT8 c0 = SKB_SET_CUT8((step)->cut[0]), c1 = SKB_SET_CUT8((step)->cut[1])
+#define SKB_STEP_OF8(n_cuts, code)                                                                  \
+    ((n_cuts) == 0   ? v0                                                                           \
+     : (n_cuts) == 1 ? SKB_CHOOSE8(SKB_UPTO8(code, c0), v0, v1)                                     \
+                     : SKB_CHOOSE8(SKB_UPTO8(code, c0), v0, SKB_CHOOSE8(SKB_UPTO8(code, c1), v1, v2)))
 #endif
+
+/* ---------------------------------------------------------------------------------------------- steps */
+
+static inline SKB_TARGET __attribute__((always_inline)) void SKB_FN(skb_add_cuts)(
+    int n_cuts, ptrdiff_t n, const uint16_t *restrict code, const skb_row_step_t *step, double *restrict f)
+{
+    SKB_STEP8(step);
+    ptrdiff_t i = 0;
+    for (; i + 8 <= n; i += 8)
+        SKB_STORE8(f + i, SKB_ADD8(SKB_LOAD8(f + i), SKB_STEP_OF8(n_cuts, code + i)));
+    for (; i < n; i++)
+        f[i] += skb_step_value(step, code[i]);
+}
 
 static SKB_TARGET void SKB_FN(skb_add_step16)(
     ptrdiff_t n, const uint16_t *restrict code, const skb_row_step_t *step, double *restrict f)
 {
-    double v0 = step->value[0], v1 = step->value[1], v2 = step->value[2];
-    uint16_t c0 = (uint16_t)step->cut[0], c1 = (uint16_t)step->cut[1];
     const double *restrict table = step->table;
+    ptrdiff_t i = 0;
     switch (step->n_cuts) {
-    case 0:
-        for (ptrdiff_t i = 0; i < n; i++)
-            f[i] += v0;
-        break;
-    case 1:
-        for (ptrdiff_t i = 0; i < n; i++)
-            f[i] += code[i] <= c0 ? v0 : v1;
-        break;
-    case 2:
-        for (ptrdiff_t i = 0; i < n; i++)
-            f[i] += code[i] <= c0 ? v0 : code[i] <= c1 ? v1 : v2;
-        break;
+    case 0: SKB_FN(skb_add_cuts)(0, n, code, step, f); break;
+    case 1: SKB_FN(skb_add_cuts)(1, n, code, step, f); break;
+    case 2: SKB_FN(skb_add_cuts)(2, n, code, step, f); break;
     default:
-        for (ptrdiff_t i = 0; i < n; i++)
+        for (; i + 8 <= n; i += 8)
+            SKB_STORE8(f + i, SKB_ADD8(SKB_LOAD8(f + i), SKB_TABLE8(table, code + i)));
+        for (; i < n; i++)
             f[i] += table[code[i]];
     }
 }
@@ -64,20 +85,29 @@ static SKB_TARGET void SKB_FN(skb_add_step32)(
         f[i] += table[code[i]];
 }
 
+/* ---------------------------------------------------------------------------------------------- sums */
+
 /* out = w x */
 static SKB_TARGET void SKB_FN(skb_weigh)(
-    ptrdiff_t n, const double *restrict w, const double *restrict x, double *restrict out)
+    ptrdiff_t n, const double *restrict w, const double *x, double *out)
 {
-    for (ptrdiff_t i = 0; i < n; i++)
+    ptrdiff_t i = 0;
+    for (; i + 8 <= n; i += 8)
+        SKB_STORE8(out + i, SKB_MUL8(SKB_LOAD8(w + i), SKB_LOAD8(x + i)));
+    for (; i < n; i++)
         out[i] = w[i] * x[i];
 }
 
 static SKB_TARGET void SKB_FN(skb_sum_rows)(ptrdiff_t n, const double *restrict x, double *restrict lane)
 {
+    SKB_X8 lo = SKB_LOAD8(lane), hi = SKB_LOAD8(lane + 8);
     ptrdiff_t i = 0;
-    for (; i + SKB_LANES <= n; i += SKB_LANES)
-        for (int k = 0; k < SKB_LANES; k++)
-            lane[k] += x[i + k];
+    for (; i + 16 <= n; i += 16) {
+        lo = SKB_ADD8(lo, SKB_LOAD8(x + i));
+        hi = SKB_ADD8(hi, SKB_LOAD8(x + i + 8));
+    }
+    SKB_STORE8(lane, lo);
+    SKB_STORE8(lane + 8, hi);
     for (int k = 0; i + k < n; k++)
         lane[k] += x[i + k];
 }
@@ -86,53 +116,156 @@ static SKB_TARGET void SKB_FN(skb_sum_rows)(ptrdiff_t n, const double *restrict 
 static SKB_TARGET void SKB_FN(skb_sum_below)(
     ptrdiff_t n, const uint16_t *restrict code, int cut, const double *restrict x, double *restrict lane)
 {
-    uint16_t c = (uint16_t)cut;
+    SKB_X8 lo = SKB_LOAD8(lane), hi = SKB_LOAD8(lane + 8);
+    SKB_CUT8 c = SKB_SET_CUT8(cut);
     ptrdiff_t i = 0;
-    for (; i + SKB_LANES <= n; i += SKB_LANES)
-        for (int k = 0; k < SKB_LANES; k++)
-            lane[k] += code[i + k] <= c ? x[i + k] : 0.0;
+    for (; i + 16 <= n; i += 16) {
+        lo = SKB_ADD_IF8(lo, SKB_UPTO8(code + i, c), SKB_LOAD8(x + i));
+        hi = SKB_ADD_IF8(hi, SKB_UPTO8(code + i + 8, c), SKB_LOAD8(x + i + 8));
+    }
+    SKB_STORE8(lane, lo);
+    SKB_STORE8(lane + 8, hi);
     for (int k = 0; i + k < n; k++)
-        lane[k] += code[i + k] <= c ? x[i + k] : 0.0;
+        lane[k] += skb_keep(code[i + k] <= cut, x[i + k]);
 }
 
-/* Sum of w x^2, w NULL: of x^2. */
-static SKB_TARGET void SKB_FN(skb_sum_squares)(
-    ptrdiff_t n, const double *restrict x, const double *restrict w, double *restrict lane)
+/* A step of at most two cuts, then the sums of all rows and of those up to one cut. */
+static inline SKB_TARGET __attribute__((always_inline)) void SKB_FN(skb_step_and_sum)(
+    int n_cuts, ptrdiff_t n, const uint16_t *restrict stepped, const skb_row_step_t *step,
+    const uint16_t *restrict code, int cut, double *restrict f, double *restrict below, double *restrict all)
 {
+    SKB_X8 below0 = SKB_LOAD8(below), below1 = SKB_LOAD8(below + 8);
+    SKB_X8 all0 = SKB_LOAD8(all), all1 = SKB_LOAD8(all + 8);
+    SKB_CUT8 c = SKB_SET_CUT8(cut);
+    SKB_STEP8(step);
     ptrdiff_t i = 0;
-    if (w) {
-        for (; i + SKB_LANES <= n; i += SKB_LANES)
-            for (int k = 0; k < SKB_LANES; k++)
-                lane[k] += w[i + k] * (x[i + k] * x[i + k]);
-        for (int k = 0; i + k < n; k++)
-            lane[k] += w[i + k] * (x[i + k] * x[i + k]);
-    } else {
-        for (; i + SKB_LANES <= n; i += SKB_LANES)
-            for (int k = 0; k < SKB_LANES; k++)
-                lane[k] += x[i + k] * x[i + k];
-        for (int k = 0; i + k < n; k++)
-            lane[k] += x[i + k] * x[i + k];
+    for (; i + 16 <= n; i += 16) {
+        SKB_X8 f0 = SKB_ADD8(SKB_LOAD8(f + i), SKB_STEP_OF8(n_cuts, stepped + i));
+        SKB_X8 f1 = SKB_ADD8(SKB_LOAD8(f + i + 8), SKB_STEP_OF8(n_cuts, stepped + i + 8));
+        SKB_STORE8(f + i, f0);
+        SKB_STORE8(f + i + 8, f1);
+        below0 = SKB_ADD_IF8(below0, SKB_UPTO8(code + i, c), f0);
+        below1 = SKB_ADD_IF8(below1, SKB_UPTO8(code + i + 8, c), f1);
+        all0 = SKB_ADD8(all0, f0);
+        all1 = SKB_ADD8(all1, f1);
+    }
+    SKB_STORE8(below, below0);
+    SKB_STORE8(below + 8, below1);
+    SKB_STORE8(all, all0);
+    SKB_STORE8(all + 8, all1);
+    for (int k = 0; i + k < n; k++) {
+        f[i + k] += skb_step_value(step, stepped[i + k]);
+        below[k] += skb_keep(code[i + k] <= cut, f[i + k]);
+        all[k] += f[i + k];
     }
 }
 
-/* hist[SKB_COPIES * cell + copy] += x; the copies keep rows of one cell from waiting for each other. */
+static SKB_TARGET void SKB_FN(skb_step_and_parts)(
+    ptrdiff_t n, const uint16_t *stepped, const skb_row_step_t *step, const uint16_t *code, int cut, double *f,
+    double *below, double *all)
+{
+    switch (step->n_cuts) {
+    case 0: SKB_FN(skb_step_and_sum)(0, n, stepped, step, code, cut, f, below, all); break;
+    case 1: SKB_FN(skb_step_and_sum)(1, n, stepped, step, code, cut, f, below, all); break;
+    default: SKB_FN(skb_step_and_sum)(2, n, stepped, step, code, cut, f, below, all);
+    }
+}
+
+/* A step of at most two cuts, then the sum of squares, weighted unless w is NULL. */
+static inline SKB_TARGET __attribute__((always_inline)) void SKB_FN(skb_step_and_square)(
+    int n_cuts, ptrdiff_t n, const uint16_t *restrict code, const skb_row_step_t *step, const double *restrict w,
+    double *restrict f, double *restrict lane)
+{
+    SKB_X8 lo = SKB_LOAD8(lane), hi = SKB_LOAD8(lane + 8);
+    SKB_STEP8(step);
+    ptrdiff_t i = 0;
+    for (; i + 16 <= n; i += 16) {
+        SKB_X8 f0 = SKB_ADD8(SKB_LOAD8(f + i), SKB_STEP_OF8(n_cuts, code + i));
+        SKB_X8 f1 = SKB_ADD8(SKB_LOAD8(f + i + 8), SKB_STEP_OF8(n_cuts, code + i + 8));
+        SKB_STORE8(f + i, f0);
+        SKB_STORE8(f + i + 8, f1);
+        f0 = SKB_MUL8(f0, f0);
+        f1 = SKB_MUL8(f1, f1);
+        lo = SKB_ADD8(lo, w ? SKB_MUL8(SKB_LOAD8(w + i), f0) : f0);
+        hi = SKB_ADD8(hi, w ? SKB_MUL8(SKB_LOAD8(w + i + 8), f1) : f1);
+    }
+    SKB_STORE8(lane, lo);
+    SKB_STORE8(lane + 8, hi);
+    for (int k = 0; i + k < n; k++) {
+        f[i + k] += skb_step_value(step, code[i + k]);
+        double s = f[i + k] * f[i + k];
+        lane[k] += w ? w[i + k] * s : s;
+    }
+}
+
+static SKB_TARGET void SKB_FN(skb_step_and_squares)(
+    ptrdiff_t n, const uint16_t *code, const skb_row_step_t *step, const double *w, double *f, double *lane)
+{
+    switch (step->n_cuts) {
+    case 0: SKB_FN(skb_step_and_square)(0, n, code, step, w, f, lane); break;
+    case 1: SKB_FN(skb_step_and_square)(1, n, code, step, w, f, lane); break;
+    default: SKB_FN(skb_step_and_square)(2, n, code, step, w, f, lane);
+    }
+}
+
+/* ---------------------------------------------------------------------------------------------- histograms */
+
+/* copies[k][cell] += x of rows k, k + 4, ...; the copies keep rows of one cell from waiting for each other. */
 #define SKB_SCATTER(name, code_t)                                                                             \
     static SKB_TARGET void SKB_FN(name)(                                                                       \
-        ptrdiff_t n, const code_t *restrict code, const double *restrict x, double *restrict hist)            \
+        ptrdiff_t n, const code_t *restrict code, const double *restrict x, ptrdiff_t stride, double *copies)  \
     {                                                                                                         \
+        double *restrict h0 = copies, *restrict h1 = copies + stride;                                         \
+        double *restrict h2 = copies + 2 * stride, *restrict h3 = copies + 3 * stride;                        \
         ptrdiff_t i = 0;                                                                                      \
-        for (; i + SKB_COPIES <= n; i += SKB_COPIES)                                                          \
-            for (int k = 0; k < SKB_COPIES; k++)                                                              \
-                hist[SKB_COPIES * (size_t)code[i + k] + k] += x[i + k];                                       \
+        for (; i + 4 <= n; i += 4) {                                                                          \
+            h0[code[i]] += x[i];                                                                              \
+            h1[code[i + 1]] += x[i + 1];                                                                      \
+            h2[code[i + 2]] += x[i + 2];                                                                      \
+            h3[code[i + 3]] += x[i + 3];                                                                      \
+        }                                                                                                     \
         for (int k = 0; i + k < n; k++)                                                                       \
-            hist[SKB_COPIES * (size_t)code[i + k] + k] += x[i + k];                                           \
+            copies[k * stride + code[i + k]] += x[i + k];                                                     \
     }
 SKB_SCATTER(skb_scatter16, uint16_t)
 SKB_SCATTER(skb_scatter32, uint32_t)
 #undef SKB_SCATTER
 
-static SKB_TARGET void SKB_FN(skb_join_copies)(int n, const double *restrict hist, double *restrict out)
+/* The same of pairs (g, h): copies[k][cell] holds two sums, of rows k, k + 2, ... */
+#define SKB_SCATTER(name, code_t)                                                                             \
+    static SKB_TARGET void SKB_FN(name)(                                                                       \
+        ptrdiff_t n, const code_t *restrict code, const double *restrict g, const double *restrict h,         \
+        ptrdiff_t stride, double *copies)                                                                     \
+    {                                                                                                         \
+        skb_v2d *restrict h0 = (skb_v2d *)copies, *restrict h1 = (skb_v2d *)copies + stride;                  \
+        ptrdiff_t i = 0;                                                                                      \
+        for (; i + 2 <= n; i += 2) {                                                                          \
+            h0[code[i]] += (skb_v2d){g[i], h[i]};                                                             \
+            h1[code[i + 1]] += (skb_v2d){g[i + 1], h[i + 1]};                                                 \
+        }                                                                                                     \
+        if (i < n)                                                                                            \
+            h0[code[i]] += (skb_v2d){g[i], h[i]};                                                             \
+    }
+SKB_SCATTER(skb_scatter_pairs16, uint16_t)
+SKB_SCATTER(skb_scatter_pairs32, uint32_t)
+#undef SKB_SCATTER
+
+static SKB_TARGET void SKB_FN(skb_join_copies)(int n, const double *restrict copies, ptrdiff_t stride,
+                                               double *restrict out)
 {
+    const double *restrict h1 = copies + stride, *restrict h2 = copies + 2 * stride, *restrict h3 = copies + 3 * stride;
     for (int b = 0; b < n; b++)
-        out[b] = (hist[4 * b] + hist[4 * b + 1]) + (hist[4 * b + 2] + hist[4 * b + 3]);
+        out[b] = (copies[b] + h1[b]) + (h2[b] + h3[b]);
 }
+
+static SKB_TARGET void SKB_FN(skb_join_pairs)(int n, const double *restrict copies, ptrdiff_t stride,
+                                              double *restrict G, double *restrict H)
+{
+    const double *restrict second = copies + 2 * stride;
+    for (int b = 0; b < n; b++) {
+        G[b] = copies[2 * b] + second[2 * b];
+        H[b] = copies[2 * b + 1] + second[2 * b + 1];
+    }
+}
+
+#include "rows8_end.h"

@@ -1,0 +1,132 @@
+/* Eight rows at a time for kernel files of isa.h: SKB_X8 holds a double of each row, SKB_M8 which rows are chosen.
+ *
+ * Include it inside a kernel file, before the kernels, and rows8_end.h after them. Every instruction set computes the
+ * same IEEE operations: a row that is not chosen adds +0.0 to a sum that is never -0.0.
+ */
+#ifndef SKB_ROWS8_SCALAR
+#define SKB_ROWS8_SCALAR
+#include <stddef.h>
+#include <stdint.h>
+#include <string.h>
+#ifdef SKB_X86_DISPATCH
+#include <immintrin.h>
+#endif
+#define SKB_ROWS8_IS_AVX2_avx2 1
+typedef double skb_v2d __attribute__((vector_size(16)));
+typedef int64_t skb_v2q __attribute__((vector_size(16)));
+
+/* One row, without a branch: x or 0.0, a or b. */
+static inline double skb_keep(int yes, double x)
+{
+    uint64_t u;
+    memcpy(&u, &x, sizeof u);
+    u &= -(uint64_t)yes;
+    memcpy(&x, &u, sizeof x);
+    return x;
+}
+
+static inline double skb_choose(int yes, double a, double b)
+{
+    uint64_t u, v, m = -(uint64_t)yes;
+    memcpy(&u, &a, sizeof u);
+    memcpy(&v, &b, sizeof v);
+    u = (u & m) | (v & ~m);
+    memcpy(&a, &u, sizeof a);
+    return a;
+}
+#endif
+
+#if defined(SKB_AVX512)
+
+#define SKB_X8 __m512d
+#define SKB_M8 __mmask8
+#define SKB_CUT8 __m128i
+#define SKB_LOAD8(p) _mm512_loadu_pd(p)
+#define SKB_STORE8(p, x) _mm512_storeu_pd(p, x)
+#define SKB_SET8(v) _mm512_set1_pd(v)
+#define SKB_ADD8(a, b) _mm512_add_pd(a, b)
+#define SKB_MUL8(a, b) _mm512_mul_pd(a, b)
+#define SKB_SET_CUT8(c) _mm_set1_epi16((short)(c))
+#define SKB_UPTO8(code, cut) _mm_cmple_epu16_mask(_mm_loadu_si128((const __m128i *)(code)), cut)
+#define SKB_ADD_IF8(acc, m, x) _mm512_mask_add_pd(acc, m, acc, x)
+#define SKB_CHOOSE8(m, a, b) _mm512_mask_blend_pd(m, b, a)
+#define SKB_TABLE8(table, code) \
+    _mm512_i32gather_pd(_mm256_cvtepu16_epi32(_mm_loadu_si128((const __m128i *)(code))), table, 8)
+
+#elif SKB_CAT(SKB_ROWS8_IS_AVX2, SKB_SUFFIX)
+
+typedef struct {
+    __m256d lo, hi;
+} skb_x8_avx2;
+typedef struct {
+    __m256d lo, hi;
+} skb_m8_avx2;
+#define SKB_X8 skb_x8_avx2
+#define SKB_M8 skb_m8_avx2
+#define SKB_CUT8 __m128i
+#define SKB_LOAD8(p) ((SKB_X8){_mm256_loadu_pd(p), _mm256_loadu_pd((p) + 4)})
+#define SKB_STORE8(p, x) (_mm256_storeu_pd(p, (x).lo), _mm256_storeu_pd((p) + 4, (x).hi))
+#define SKB_SET8(v) ((SKB_X8){_mm256_set1_pd(v), _mm256_set1_pd(v)})
+#define SKB_ADD8(a, b) ((SKB_X8){_mm256_add_pd((a).lo, (b).lo), _mm256_add_pd((a).hi, (b).hi)})
+#define SKB_MUL8(a, b) ((SKB_X8){_mm256_mul_pd((a).lo, (b).lo), _mm256_mul_pd((a).hi, (b).hi)})
+#define SKB_SET_CUT8(c) _mm_set1_epi16((short)(c))
+#define SKB_UPTO8(code, cut) skb_upto8_avx2(code, cut)
+#define SKB_ADD_IF8(acc, m, x)                                             \
+    ((SKB_X8){_mm256_add_pd((acc).lo, _mm256_and_pd((m).lo, (x).lo)),      \
+              _mm256_add_pd((acc).hi, _mm256_and_pd((m).hi, (x).hi))})
+#define SKB_CHOOSE8(m, a, b) \
+    ((SKB_X8){_mm256_blendv_pd((b).lo, (a).lo, (m).lo), _mm256_blendv_pd((b).hi, (a).hi, (m).hi)})
+#define SKB_TABLE8(table, code)                                                                     \
+    ((SKB_X8){_mm256_set_pd((table)[(code)[3]], (table)[(code)[2]], (table)[(code)[1]], (table)[(code)[0]]), \
+              _mm256_set_pd((table)[(code)[7]], (table)[(code)[6]], (table)[(code)[5]], (table)[(code)[4]])})
+static inline SKB_TARGET SKB_M8 skb_upto8_avx2(const uint16_t *code, __m128i cut)
+{
+    __m128i c = _mm_loadu_si128((const __m128i *)code), m = _mm_cmpeq_epi16(_mm_min_epu16(c, cut), c);
+    return (SKB_M8){_mm256_castsi256_pd(_mm256_cvtepi16_epi64(m)),
+                    _mm256_castsi256_pd(_mm256_cvtepi16_epi64(_mm_unpackhi_epi64(m, m)))};
+}
+
+#else
+
+typedef struct {
+    skb_v2d a, b, c, d;
+} skb_x8_base;
+typedef struct {
+    skb_v2q a, b, c, d;
+} skb_m8_base;
+#define SKB_X8 skb_x8_base
+#define SKB_M8 skb_m8_base
+#define SKB_CUT8 int
+#define SKB_LOAD8(p) skb_load8_base(p)
+#define SKB_STORE8(p, x) skb_store8_base(p, x)
+#define SKB_SET8(v) ((SKB_X8){{v, v}, {v, v}, {v, v}, {v, v}})
+#define SKB_ADD8(p, q) ((SKB_X8){(p).a + (q).a, (p).b + (q).b, (p).c + (q).c, (p).d + (q).d})
+#define SKB_MUL8(p, q) ((SKB_X8){(p).a * (q).a, (p).b * (q).b, (p).c * (q).c, (p).d * (q).d})
+#define SKB_SET_CUT8(c) (c)
+#define SKB_UPTO8(code, cut) skb_upto8_base(code, cut)
+#define SKB_AND2(m, x) ((skb_v2d)((m) & (skb_v2q)(x)))
+#define SKB_OR2(m, p, q) ((skb_v2d)(((m) & (skb_v2q)(p)) | (~(m) & (skb_v2q)(q))))
+#define SKB_ADD_IF8(acc, m, x)                                                         \
+    ((SKB_X8){(acc).a + SKB_AND2((m).a, (x).a), (acc).b + SKB_AND2((m).b, (x).b),      \
+              (acc).c + SKB_AND2((m).c, (x).c), (acc).d + SKB_AND2((m).d, (x).d)})
+#define SKB_CHOOSE8(m, p, q)                                                           \
+    ((SKB_X8){SKB_OR2((m).a, (p).a, (q).a), SKB_OR2((m).b, (p).b, (q).b),              \
+              SKB_OR2((m).c, (p).c, (q).c), SKB_OR2((m).d, (p).d, (q).d)})
+#define SKB_TABLE8(table, code)                                                        \
+    ((SKB_X8){{(table)[(code)[0]], (table)[(code)[1]]}, {(table)[(code)[2]], (table)[(code)[3]]}, \
+              {(table)[(code)[4]], (table)[(code)[5]]}, {(table)[(code)[6]], (table)[(code)[7]]}})
+static inline SKB_X8 skb_load8_base(const double *p)
+{
+    SKB_X8 x;
+    memcpy(&x, p, sizeof x);
+    return x;
+}
+static inline void skb_store8_base(double *p, SKB_X8 x) { memcpy(p, &x, sizeof x); }
+static inline SKB_M8 skb_upto8_base(const uint16_t *code, int cut)
+{
+#define SKB_LE(i) (-(int64_t)(code[i] <= cut))
+    return (SKB_M8){{SKB_LE(0), SKB_LE(1)}, {SKB_LE(2), SKB_LE(3)}, {SKB_LE(4), SKB_LE(5)}, {SKB_LE(6), SKB_LE(7)}};
+#undef SKB_LE
+}
+
+#endif
