@@ -5,7 +5,7 @@ import math
 import numpy as np
 
 MOST_BINS = 256
-FINE_BINS = 4096
+FINE_BINS = 1024
 SMALLEST_RANGE = 1e-300
 
 
@@ -78,7 +78,8 @@ def _doane(totals):
     n = max(float(totals.sum()), 1.0)
     share = totals / n
     centred = np.arange(len(totals)) - share @ np.arange(len(totals))
-    second, third = share @ centred**2, share @ centred**3
+    second = share @ (square := centred * centred)
+    third = share @ (square * centred)
     if n <= 3 or not second > 0:
         return max(1, math.ceil(math.log2(n) + 1))
     deviation = math.sqrt(6 * (n - 2) / ((n + 1) * (n + 3)))

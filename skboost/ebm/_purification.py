@@ -1,9 +1,9 @@
 """Purification of pairs: what a pair says of one feature alone goes to that feature's own term.
 
-A pair is pure when its weighted row and column sums are zero. The main effects of a tensor F under the weights W solve
-the normal equations of the weighted two-way layout, the functional ANOVA of B. Lengerich, S. Tan, C.-H. Chang, G. Hooker
-and R. Caruana, Purifying interaction effects with the functional ANOVA, AISTATS 2020, arXiv:1911.04974. They are solved
-directly: alternating sweeps converge slowly where the two features are correlated.
+A pair is pure when its weighted row and column sums are zero. Its main effects solve the normal equations of the
+weighted two-way layout, the functional ANOVA of B. Lengerich, S. Tan, C.-H. Chang, G. Hooker and R. Caruana, Purifying
+interaction effects with the functional ANOVA, AISTATS 2020, arXiv:1911.04974. They are solved directly: alternating
+sweeps converge slowly where the two features are correlated.
 """
 
 import numpy as np

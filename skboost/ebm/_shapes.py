@@ -4,6 +4,7 @@ Cells of an axis in this view: the value cells in ascending order or one per lev
 the cell of missing values last. (Stored tensors have the cell of missing values first and that of other values last.)
 """
 
+import itertools
 import numbers
 from dataclasses import dataclass
 
@@ -81,7 +82,7 @@ class Axis:
             values = [", ".join(map(str, cell)) for cell in self.levels]
         elif len(self.edges):
             edges = [f"{edge:.6g}" for edge in self.edges]
-            inner = [f"[{low}, {high})" for low, high in zip(edges[:-1], edges[1:], strict=True)]
+            inner = [f"[{low}, {high})" for low, high in itertools.pairwise(edges)]
             values = [f"< {edges[0]}", *inner, f">= {edges[-1]}"]
         else:
             values = ["all values"]

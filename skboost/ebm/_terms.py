@@ -242,12 +242,11 @@ def purify(pairs, pair_scores, pair_weights, mains, main_scores, coarse, interce
     intercepts : ndarray of shape (n_bags, n_outputs)
         Intercepts of the bags.
     """
-    n_bags, _, n_outputs = pair_scores.shape
-    place = {features[0]: view for features, view in zip(mains.features, mains.views(main_scores, leading=1))}
+    place = dict(zip((j for (j,) in mains.features), mains.views(main_scores, leading=1), strict=True))
     views = zip(pairs.features, pairs.views(pair_scores, leading=1), pairs.views(pair_weights), strict=True)
     for (j, k), tensor, weights in views:
         purifier = Purifier(weights, j in place, k in place)
-        for bag in range(n_bags):
+        for bag in range(len(pair_scores)):
             tensor[bag], rows, columns, constant = purifier(tensor[bag])
             intercepts[bag] += constant
             if j in place:
