@@ -9,6 +9,7 @@ REGRESSION_LOSSES = ("squared_error", "gaussian", "poisson")
 CLASSIFICATION_LOSSES = ("binary", "multiclass")
 LOSSES = REGRESSION_LOSSES + CLASSIFICATION_LOSSES
 POLICIES = ("symmetric", "depthwise", "lossguide")
+EBM_LOSSES = ("squared_error", "poisson", "gamma", "tweedie", "binary", "multiclass")
 
 
 def make_estimator(loss="squared_error", **params):
@@ -19,9 +20,22 @@ def make_estimator(loss="squared_error", **params):
     return SGLBRegressor(loss=loss, **params)
 
 
+def make_ebm(loss="squared_error", **params):
+    """Return an additive estimator for one of EBM_LOSSES; small, with pairs and a fixed seed unless told otherwise."""
+    from skboost.ebm import EBMClassifier, EBMRegressor
+
+    small = {"max_rounds": 40, "outer_bags": 3, "interactions": 2, "smoothing_rounds": 5, "early_stopping_rounds": 5}
+    params = {**small, "interaction_smoothing_rounds": 3, "max_bins": 32, "random_state": 0, **params}
+    params = {"learning_rate": 0.1, "min_samples_leaf": 2, **params}
+    return EBMClassifier(**params) if loss in CLASSIFICATION_LOSSES else EBMRegressor(loss=loss, **params)
+
+
 def make_target(loss, rng, signal):
-    """Return a target for one of LOSSES that follows the signal."""
+    """Return a target for one of LOSSES or EBM_LOSSES that follows the signal."""
     noise = rng.normal(size=len(signal))
+    if loss in ("gamma", "tweedie"):
+        positive = np.exp(np.clip(signal, -3, 3) + 0.5 * noise)
+        return positive if loss == "gamma" else positive * (rng.random(len(signal)) < 0.8)
     if loss == "poisson":
         return rng.poisson(np.exp(np.clip(signal, -3, 3))).astype(float)
     if loss == "binary":
@@ -63,6 +77,27 @@ def predictions(model, X):
     if hasattr(model, "predict_proba"):
         told["proba"] = model.predict_proba(X)
     return told
+
+
+def ebm_parts(model, X):
+    """Return every number of an additive model and of what it says of X, by name."""
+    told = {"raw": model._raw(X), "members": model._bagged_raw(X), "terms": model.eval_terms(X)}
+    told |= {"predict": model.predict(X), "knowledge": model.predict_uncertainty(X).knowledge}
+    names = ["intercept_", "bagged_intercept_", "bag_weights_", "best_iteration_", "feature_bounds_"]
+    told |= {name: np.asarray(getattr(model, name)) for name in names}
+    for name in ("term_scores_", "bagged_scores_", "bin_weights_", "standard_deviations_"):
+        tensors = zip(model.term_names_, getattr(model, name), strict=True)
+        told |= {f"{name} of {term}": tensor for term, tensor in tensors}
+    return told
+
+
+def assert_same_ebm(one, other, X, X_other=None):
+    """Assert that two additive models are the same, bit for bit, and finite."""
+    parts, other_parts = ebm_parts(one, X), ebm_parts(other, X if X_other is None else X_other)
+    assert parts.keys() == other_parts.keys()
+    assert np.isfinite(parts["raw"]).all()
+    for name, values in parts.items():
+        np.testing.assert_array_equal(values, other_parts[name], err_msg=name)
 
 
 def assert_same_predictions(one, other, X, X_other=None):
