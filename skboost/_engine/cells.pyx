@@ -97,7 +97,8 @@ def _check_tables(Py_ssize_t n_cuts, cut_offset, n_levels, Py_ssize_t n_features
     if len(cut_offset) != n_features + 1 or len(n_levels) != n_features:
         raise ValueError("the tables of the mapper do not match the columns of X")
     lengths = np.diff(cut_offset)
-    if cut_offset[0] != 0 or cut_offset[n_features] != n_cuts or not ((lengths >= 0) & (lengths < MOST_CELLS - 2)).all():
+    in_range = ((lengths >= 0) & (lengths < MOST_CELLS - 2)).all()
+    if cut_offset[0] != 0 or cut_offset[n_features] != n_cuts or not in_range:
         raise ValueError("cut_offset does not divide the cuts")
     if (n_levels < -1).any() or (n_levels > MOST_CELLS - 2).any():
         raise ValueError("n_levels is out of range")

@@ -1,1 +1,3 @@
 """Explainable boosting machines: additive models of shape functions."""
+
+__all__ = []

@@ -203,14 +203,14 @@ static int skb_even_cuts(const skb_cell *values, const skb_cell *weights, ptrdif
                          int n_bins, int equals_up, double *cuts)
 {
     int n_cuts = 0;
-    double bin = 0;
+    double bin = 0, share = total / n_bins;
     for (ptrdiff_t j = start; j < stop - 1 && n_bins > 1; j++) {
         bin += weights[j].number;
-        if (bin + 0.5 * weights[j + 1].number >= total / n_bins || stop - 1 - j < n_bins) {
+        if (bin + 0.5 * weights[j + 1].number >= share || stop - 1 - j < n_bins) {
             cuts[n_cuts++] = skb_between(values[j].number, values[j + 1].number, equals_up);
             total -= bin;
             bin = 0;
-            n_bins--;
+            share = total / --n_bins;
         }
     }
     return n_cuts;
