@@ -1,4 +1,4 @@
-# Pairs of features: the search of 3-leaf trees on their cells, random cuts, and (in Python: strengths) FAST.
+# Pairs of features: the search of 3-leaf trees on their cells, random cuts, and the best cross of FAST.
 #
 # A tree cuts one axis, then one of the two halves along the other axis. The low side of a cut holds the cells up to and
 # including a (axis 0) or b (axis 1); the missing cell is the lowest one.
@@ -26,7 +26,7 @@ ctypedef struct pair_cut_t:
     int a
     int b
 
-# Number of doubles of the work array of search_pair.
+# Number of doubles of the work array of search_pair and cross_gain.
 cdef Py_ssize_t pair_work_size(int size0, int size1, int n_outputs) noexcept nogil
 
 # Best of the 4 (size0 - 1) (size1 - 1) trees: u, of shape (n_outputs, n_cells), receives -G / (H + l2) of each cell's
@@ -40,3 +40,7 @@ cdef double search_pair(const term_t *term, const sums_t *sums, const pair_optio
 # weight, else the first value cell) and the last value cell.
 cdef void random_pair(const term_t *term, const sums_t *sums, const pair_options_t *options, uint64_t key, double *u,
                       pair_cut_t *cut) noexcept nogil
+
+# Largest gain of a cut of both axes into four legal leaves, each with its own value; 0 where none gains.
+cdef double cross_gain(int size0, int size1, const sums_t *sums, const pair_options_t *options,
+                       double *work) noexcept nogil

@@ -1,4 +1,4 @@
-"""Pairs of features: the search of 3-leaf trees on their cells, random cuts, and FAST strengths over rows.
+"""Pairs of features: the search of 3-leaf trees on their cells, random cuts, and the best cross of FAST.
 
 Cells of a pair are a table of rows (cells of the first feature) and columns. Leaves are rectangles, whose sums are
 differences of prefix sums; those of a tree that was chosen are summed anew, so that nothing is lost to cancellation.
@@ -6,7 +6,7 @@ differences of prefix sums; those of a tree that was chosen are summed anew, so 
 
 from libc.float cimport DBL_MAX, DBL_MIN
 from libc.math cimport frexp, isfinite, ldexp
-from libc.stdint cimport int32_t, uint16_t, uint64_t, uintptr_t
+from libc.stdint cimport uint64_t, uintptr_t
 from libc.stdlib cimport free, malloc
 from libc.string cimport memcpy
 
@@ -27,6 +27,8 @@ cdef extern from *:
     static double skb_d_pair_trees(const skb_pair_row_t *output, const double *scores, int ld, double low, double high,
                                    const double *left, const double *right, double *trees)
     { return SKB_DISPATCH(skb_pair_trees)(output, scores, ld, low, high, left, right, trees); }
+    static double skb_d_pair_crosses(const skb_pair_row_t *output, const double *scores, int ld)
+    { return SKB_DISPATCH(skb_pair_crosses)(output, scores, ld); }
     static void skb_d_column_sums(const double *x, int from, int to, int n1, double *sum)
     { SKB_DISPATCH(skb_column_sums)(x, from, to, n1, sum); }
     static double skb_d_lane_sum(const double *x, int n) { return SKB_DISPATCH(skb_lane_sum)(x, n); }
@@ -49,6 +51,7 @@ cdef extern from *:
     void skb_d_pair_quadrants(const skb_pair_row_t *, int, int, double *) noexcept nogil
     double skb_d_pair_trees(const skb_pair_row_t *, const double *, int, double, double, const double *,
                             const double *, double *) noexcept nogil
+    double skb_d_pair_crosses(const skb_pair_row_t *, const double *, int) noexcept nogil
     void skb_d_column_sums(const double *, int, int, int, double *) noexcept nogil
     double skb_d_lane_sum(const double *, int) noexcept nogil
 
@@ -245,6 +248,27 @@ cdef double best_tree(const sums_t *sums, const pair_options_t *options, uint64_
     if equal > 1:
         find_equal(s, top, min(<int>(skb_uniform(key, 0) * equal), equal - 1), cut)
     return gain
+
+
+cdef double cross_gain(int size0, int size1, const sums_t *sums, const pair_options_t *options,
+                       double *work) noexcept nogil:
+    cdef scan_t s
+    cdef double top = SKB_NO_PAIR, whole = 0.0, gain
+    cdef const skb_pair_row_t *o
+    cdef int a, k
+    lay_out(size0, size1, options.n_outputs, work, &s)
+    if size0 < 2 or size1 < 2 or not prepare(sums, options, &s):
+        return 0.0
+    for k in range(s.n_outputs):
+        o = &s.outputs[k]
+        whole += o.G_all[s.ld - 1] * o.G_all[s.ld - 1] / (o.H_all[s.ld - 1] + o.l2)
+    for a in range(size0 - 1):
+        at_row(&s, a)
+        if s.n_outputs > 1:
+            skb_d_pair_quadrants(s.outputs, s.n_outputs, s.ld, s.scores)
+        top = max(top, skb_d_pair_crosses(s.outputs, s.scores if s.n_outputs > 1 else NULL, s.ld))
+    gain = (top - whole) / s.scale
+    return gain if 0.0 < gain <= DBL_MAX else 0.0
 
 
 # Sums of the four quadrants of the cells x; scratch holds n1 numbers. a = -1 or b = -1: all rows or columns are high.

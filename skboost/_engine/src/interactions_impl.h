@@ -1,9 +1,9 @@
 /* Vector loops of the search of pairs.
  *
- * A table of n0 rows and n1 columns has its columns padded to ld, a multiple of 8. P[a, b] is the sum over the rows up to
- * a and the columns up to b; padded columns repeat the last one, so that nothing is on the right of a cut there. A cut
- * (a, b) has the quadrants 0: low rows and columns, 1: low rows, 2: low columns, 3: the rest. Sums have a fixed order
- * and all else is elementwise, so every instruction set gives the same bits.
+ * A table of n0 rows and n1 columns has its columns padded to ld, a multiple of 8. P[a, b] is the sum over the rows up
+ * to a and the columns up to b; padded columns repeat the last one, so that nothing is on the right of a cut there. A
+ * cut (a, b) has the quadrants 0: low rows and columns, 1: low rows, 2: low columns, 3: the rest. Sums have a fixed
+ * order and all else is elementwise, so every instruction set gives the same bits.
  */
 #ifndef SKB_INTERACTIONS_SCALAR
 #define SKB_INTERACTIONS_SCALAR
@@ -101,8 +101,8 @@ SKB_INLINE SKB_V SKB_FN(skb_pair_select)(SKB_I mask, SKB_V yes, SKB_V no)
     return (SKB_V)(((SKB_I)yes & mask) | ((SKB_I)no & ~mask));
 }
 
-/* Scores G^2 / (H + l2) of the quadrants of the cuts after columns b, b + 1, ...; those of illegal leaves are no numbers
- * that mean something. One division serves all four. */
+/* Scores G^2 / (H + l2) of the quadrants of the cuts after columns b, b + 1, ...; those of illegal leaves mean nothing.
+ * One division serves all four. */
 SKB_INLINE void SKB_FN(skb_quadrant_scores)(const skb_pair_row_t *o, int ld, int b, SKB_V *v, SKB_I *ok)
 {
     const SKB_V none = {0};
@@ -172,9 +172,9 @@ SKB_INLINE double SKB_FN(skb_largest_lane)(SKB_V x)
 
 SKB_INLINE SKB_V SKB_FN(skb_larger)(SKB_V x, SKB_V best) { return SKB_FN(skb_pair_select)(x > best, x, best); }
 
-/* The best of the four trees at each cut after row a, and the largest of them all. scores: of the quadrants, NULL for
- * one output, where they are computed on the fly; low and high: of the halves of the rows; left and right: of the halves
- * of the columns. trees (4, ld), unless NULL, receives all scores in the order of interactions.pxd. */
+/* The largest score of the four trees at all cuts after row a. scores: of the quadrants, NULL for one output, where they
+ * are computed on the fly; low and high: of the halves of the rows; left and right: of the halves of the columns. trees
+ * (4, ld), unless NULL, receives all scores in the order of interactions.pxd. */
 static SKB_TARGET double SKB_FN(skb_pair_trees)(
     const skb_pair_row_t *output, const double *scores, int ld, double low, double high, const double *left,
     const double *right, double *trees)
