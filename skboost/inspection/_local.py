@@ -1,5 +1,7 @@
 """The picture of one prediction of an additive model."""
 
+from textwrap import wrap
+
 import numpy as np
 
 from skboost.inspection import _style
@@ -142,7 +144,11 @@ class LocalExplanationDisplay:
 
     def _write_header(self, total):
         intercept = float(self.intercept)
-        self.ax_.set_title(self.header, loc="left", fontsize=10.5, color=_style.INK, fontweight="bold", pad=20)
+        # The labels of the bars will take a part of the width.
+        lines = wrap(self.header, int(0.8 * _style.title_room(self.ax_)))
+        self.ax_.set_title(
+            "\n".join(lines), loc="left", fontsize=10.5, color=_style.INK, fontweight="bold", pad=20
+        )
         self.ax_.annotate(
             f"score {_style.number(intercept + total)} = intercept {_style.number(intercept)} "
             f"{'-' if total < 0 else '+'} terms {_style.number(abs(total))}",
@@ -227,7 +233,8 @@ class Row:
             truth = None if self.y is None else value_text(single(self.y))
         else:
             explained = _style.shorten(self.explained)
-            text = f"Predicted {_style.shorten(self.prediction)}, probability of {explained} {self.probability:.3g}"
+            of = "" if self.prediction == self.explained else f" of {explained}"
+            text = f"Predicted {_style.shorten(self.prediction)}, probability{of} {self.probability:.3g}"
             truth = None if self.y is None else _style.shorten(single(self.y))
         return text if truth is None else f"{text}, truth {truth}"
 

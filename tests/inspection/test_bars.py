@@ -80,7 +80,9 @@ def test_importances_are_sorted_and_pairs_have_their_colour():
     np.testing.assert_array_equal(display.order_, [1, 2, 0])
     b, pair, a = (bar.get_facecolor() for bar in display.bars_)
     assert b == a != pair
-    assert [text.get_text() for text in display.ax_.get_legend().get_texts()] == ["feature", "pair"]
+    legend = display.ax_.get_legend()
+    assert [text.get_text() for text in legend.get_texts()] == ["feature", "pair"]
+    assert [patch.get_facecolor() for patch in legend.get_patches()] == [a, pair]
     low, high = display.ax_.get_ylim()
     assert low > high
 
@@ -153,7 +155,7 @@ def test_arrays_are_explained_too():
 def test_two_classes_explain_the_second():
     display = LocalExplanationDisplay.from_estimator(classifier(2), np.array([[30.0]]), y="yes")
     assert bars(display) == [-1.0]
-    title = display.ax_.get_title(loc="left")
+    title = display.ax_.get_title(loc="left").replace("\n", " ")
     assert title == f"Predicted no, probability of yes {1 / (1 + np.exp(0.5)):.3g}, truth yes"
     assert display.ax_.get_xlabel() == "score (log-odds of yes)"
 
@@ -162,8 +164,10 @@ def test_several_classes_explain_the_predicted_or_the_chosen():
     X = np.array([[50.0]])
     display = LocalExplanationDisplay.from_estimator(classifier(3), X)
     assert bars(display) == [2.0]
-    assert display.ax_.get_title(loc="left").startswith("Predicted c2, probability of c2 0.665")
-    assert bars(LocalExplanationDisplay.from_estimator(classifier(3), X, class_label="c1")) == [1.0]
+    assert display.ax_.get_title(loc="left").startswith("Predicted c2, probability 0.665")
+    other = LocalExplanationDisplay.from_estimator(classifier(3), X, class_label="c1")
+    assert bars(other) == [1.0]
+    assert other.ax_.get_title(loc="left").startswith("Predicted c2, probability of c1 0.245")
     with pytest.raises(ValueError, match="class_label must be one of"):
         LocalExplanationDisplay.from_estimator(classifier(3), X, class_label="c9")
     with pytest.raises(ValueError, match="class_label must be None"):

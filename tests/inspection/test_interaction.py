@@ -82,6 +82,7 @@ def test_missing_values_have_a_column_and_a_row():
     shape = pair(missing=(True, True))
     display = InteractionDisplay(shape).plot()
     assert sorted(display.missing_images_) == ["both", "first", "second"]
+    assert not any(np.ma.is_masked(image.get_array()) for image in display.missing_images_.values())
     first, second = display.missing_images_["first"], display.missing_images_["second"]
     np.testing.assert_array_equal(first.get_array(), shape.values[-1:, :-2].T)
     np.testing.assert_array_equal(second.get_array(), shape.values[:-2, -1:].T)
@@ -176,10 +177,10 @@ def test_axes_that_are_given_keep_to_their_place(pyplot, layout):
     figure, axes = pyplot.subplots(1, 2, layout=layout, figsize=(10, 4))
     displays = [InteractionDisplay(pair(missing=(True, True))).plot(ax=ax) for ax in axes]
     figure.canvas.draw()
-    # Numbers and name of the colour bar included.
+    # Numbers and names of the axes and of the colour bar included.
     renderer = figure.canvas.get_renderer()
     right = max(ax.get_tightbbox(renderer).x1 for ax in displays[0].axes_)
-    left = min(ax.get_position().x0 for ax in displays[1].axes_) * figure.bbox.width
+    left = min(ax.get_tightbbox(renderer).x0 for ax in displays[1].axes_)
     assert right < left
 
 
