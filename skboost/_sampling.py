@@ -147,6 +147,10 @@ class CanonicalRows:
         """Weight of each canonical row, float64."""
         return self.copy_weight * self.n_copies
 
+    def take(self, codes, n_threads=1):
+        """Return the cells of the canonical rows, given those of the table, both uint16 and one row per feature."""
+        return cells.take_rows(codes, self.rows, n_threads)
+
     @property
     def canonical(self):
         """Canonical row of each row of the table, int64."""

@@ -200,7 +200,7 @@ def test_equal_rows_are_merged(seed, n, kind):
     np.testing.assert_array_equal(np.sort(rows.order), np.arange(n))
     # Each row is where its content is.
     np.testing.assert_array_equal(np.bincount(rows.canonical, given_weights), rows.weight)
-    np.testing.assert_array_equal(table[:, rows.rows][:, rows.canonical], table)
+    np.testing.assert_array_equal(rows.take(table)[:, rows.canonical], table)
     np.testing.assert_array_equal(y[rows.rows][rows.canonical], y)
     np.testing.assert_array_equal(extra[0][rows.rows][rows.canonical], extra[0])
 

@@ -1,14 +1,13 @@
-"""Cells of the additive models: values to 16-bit cells, hashes of rows of cells, weights per cell.
+"""Cells of the additive models: values to 16-bit cells, hashes of rows of cells, chosen rows.
 
 Cell 0 holds missing values, the value cells follow, and the last cell of a column takes levels never seen in training.
 X is read in place: float32 or float64, any strides, read-only or not.
 """
 
-from cython.parallel cimport parallel, prange
+from cython.parallel cimport prange
 from libc.math cimport NAN
 from libc.stdint cimport int64_t, uint16_t, uint64_t
 from libc.stdlib cimport free, malloc
-from libc.string cimport memset
 
 import numpy as np
 
@@ -27,10 +26,6 @@ cdef extern from "cells.h" nogil:
     void skb_hash_rows(
         const uint16_t *cells, Py_ssize_t stride, Py_ssize_t n_features, int n, uint64_t *hash
     ) noexcept
-    uint16_t skb_largest_cell(const uint16_t *cells, Py_ssize_t n) noexcept
-    void skb_sum_cells(
-        const uint16_t *cells, const double *weights, Py_ssize_t n, Py_ssize_t n_cells, double *pair, double *sums
-    ) noexcept
 
 skb_isa_init()
 
@@ -42,7 +37,6 @@ cdef enum:
     MOST_CELLS = 65536
     MAP_GRAIN = 100_000     # values per thread, about 0.4 ms: below it a thread costs more than it brings
     HASH_GRAIN = 500_000
-    SUM_GRAIN = 200_000
     TAKE_GRAIN = 100_000
     TAKE_BLOCK = 8192       # rows gathered from one column after the other
 
@@ -149,7 +143,7 @@ cdef void _map_block(
         )
 
 
-# ---- rows and sums ---------------------------------------------------------------------------------------------------
+# ---- rows ------------------------------------------------------------------------------------------------------------
 
 
 def row_hashes(const uint16_t[:, ::1] cells, int n_threads):
@@ -195,44 +189,3 @@ cdef void _take_block(
     cdef Py_ssize_t i
     for i in range(start, min(m, start + TAKE_BLOCK)):
         out[i] = column[rows[i]]
-
-
-def cell_weights(const uint16_t[:, ::1] cells, weights, const int64_t[::1] offset, int n_threads):
-    """Return the weight of every cell, float64; column j has the cells ``offset[j]:offset[j + 1]`` of the result.
-
-    weights is None (every row weighs 1) or a float64 array on a grid (grid_weights), so that all sums are exact.
-    """
-    cdef Py_ssize_t n_features = cells.shape[0], n = cells.shape[1], feature, widest
-    cdef const double[::1] row_weights = weights
-    if weights is not None and row_weights.shape[0] != n:
-        raise ValueError("weights and cells differ in length")
-    widths = np.diff(np.asarray(offset))
-    if offset.shape[0] != n_features + 1 or offset[0] != 0 or (widths < 1).any():
-        raise ValueError("offset does not divide the cells of the columns")
-    sums_array = np.zeros(offset[n_features])
-    if n == 0 or n_features == 0:
-        return sums_array
-    cdef double[::1] sums = sums_array
-    cdef const double *w = &row_weights[0] if weights is not None else NULL
-    cdef double *pair = NULL
-    cdef Py_ssize_t out_of_range = 0, failed = 0
-    widest = np.max(widths)
-    n_threads = <int> min(_useful_threads(n * n_features, SUM_GRAIN, n_threads), n_features)
-    with nogil, parallel(num_threads=n_threads):
-        pair = <double *> malloc(2 * widest * sizeof(double))
-        for feature in prange(n_features, schedule="dynamic", chunksize=1):
-            if pair == NULL:
-                failed += 1
-            elif skb_largest_cell(&cells[feature, 0], n) >= offset[feature + 1] - offset[feature]:
-                out_of_range += 1
-            else:
-                memset(pair, 0, 2 * (offset[feature + 1] - offset[feature]) * sizeof(double))
-                skb_sum_cells(
-                    &cells[feature, 0], w, n, offset[feature + 1] - offset[feature], pair, &sums[offset[feature]]
-                )
-        free(pair)
-    if failed:
-        raise MemoryError
-    if out_of_range:
-        raise ValueError("a cell lies beyond the last one of its column")
-    return sums_array

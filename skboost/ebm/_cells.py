@@ -183,25 +183,6 @@ class CellMapper:
         cuts = self.cuts(feature)
         return cuts[np.diff(self.coarse(feature)[1:-1]) > 0] if len(cuts) else cuts
 
-    def expand(self, feature, values, axis=0):
-        """Write values on the coarse cells of a column as values on its cells.
-
-        Parameters
-        ----------
-        feature : int
-            Column.
-        values : ndarray
-            Array whose `axis` runs over the coarse cells of the column.
-        axis : int, default=0
-            Axis to expand.
-
-        Returns
-        -------
-        ndarray
-            The same values, `axis` running over the cells of the column.
-        """
-        return np.take(values, self.coarse(feature), axis=axis)
-
     def take(self, features):
         """Return the mapper of some of the columns.
 

@@ -159,16 +159,6 @@ def test_the_lightest_levels_share_a_coarse_cell():
     assert_same_mapper(weighted, mapper)
 
 
-def test_values_on_coarse_cells_are_expanded():
-    X, mapper = fitted(np.random.default_rng(0))
-    for feature in range(4):
-        values = np.random.default_rng(1).normal(size=(3, mapper.n_coarse[feature], 2))
-        cells = mapper.transform(X)[feature]
-        expanded = mapper.expand(feature, values, axis=1)
-        assert expanded.shape == (3, mapper.n_cells[feature], 2)
-        np.testing.assert_array_equal(expanded[:, cells], values[:, mapper.coarse(feature)[cells]])
-
-
 def test_mapper_of_some_columns():
     X, mapper = fitted(np.random.default_rng(0))
     for chosen in ([0, 2], [3, 1], [], [2]):

@@ -1,4 +1,4 @@
-"""The kernels on 16-bit cells against NumPy: the map from values, hashes of rows, sums per cell, chosen rows."""
+"""The kernels on 16-bit cells against NumPy: the map from values, hashes of rows, chosen rows."""
 
 import hashlib
 import os
@@ -187,34 +187,6 @@ def test_chosen_rows(n_threads):
     for bad in ([-1], [30_000]):
         with pytest.raises(ValueError, match="lead out"):
             cells.take_rows(table, np.array(bad), n_threads)
-
-
-# ---- sums ------------------------------------------------------------------------------------------------------------
-
-
-@pytest.mark.parametrize("n_threads", [1, 2, 5])
-@pytest.mark.parametrize("weighted", [False, True])
-def test_weight_of_every_cell(weighted, n_threads):
-    rng = np.random.default_rng(0)
-    sizes = np.array([3, 1024, 1, 65536, 40])
-    offset = np.cumsum([0, *sizes])
-    table = np.stack([rng.integers(0, size, 120_000) for size in sizes]).astype(np.uint16)
-    weights = rng.integers(1, 9, 120_000) / 8 if weighted else None
-    got = cells.cell_weights(table, weights, offset, n_threads)
-    for k, size in enumerate(sizes):
-        np.testing.assert_array_equal(got[offset[k] : offset[k + 1]], np.bincount(table[k], weights, size))
-
-
-def test_cells_beyond_the_last_are_refused():
-    table = np.array([[0, 1], [2, 0]], dtype=np.uint16)
-    assert cells.cell_weights(table, None, np.array([0, 2, 5]), 1).tolist() == [1, 1, 1, 0, 1]
-    with pytest.raises(ValueError, match="beyond the last"):
-        cells.cell_weights(table, None, np.array([0, 2, 4]), 1)
-    for bad in ([0, 2], [1, 2, 5], [0, 0, 5], [0, 3, 2]):
-        with pytest.raises(ValueError, match="does not divide"):
-            cells.cell_weights(table, None, np.array(bad), 1)
-    with pytest.raises(ValueError, match="differ in length"):
-        cells.cell_weights(table, np.ones(3), np.array([0, 2, 5]), 1)
 
 
 # ---- instruction sets ------------------------------------------------------------------------------------------------

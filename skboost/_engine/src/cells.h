@@ -57,24 +57,4 @@ static void skb_hash_rows(const uint16_t *cells, ptrdiff_t stride, ptrdiff_t n_f
     SKB_DISPATCH(skb_hash_cells)(cells, stride, n_features, n, hash);
 }
 
-/* Largest cell of a column. */
-static uint16_t skb_largest_cell(const uint16_t *cells, ptrdiff_t n)
-{
-    uint16_t largest = 0;
-    for (ptrdiff_t i = 0; i < n; i++)
-        largest = cells[i] > largest ? cells[i] : largest;
-    return largest;
-}
-
-/* Sums of weights, or counts, per cell, into two interleaved copies: equal cells in a row do not wait for each other.
- * Sums are exact on the grid of weights, so their order does not matter. pair has 2 * n_cells zeros. */
-static void skb_sum_cells(const uint16_t *cells, const double *weights, ptrdiff_t n, ptrdiff_t n_cells, double *pair,
-                          double *sums)
-{
-    for (ptrdiff_t i = 0; i < n; i++)
-        pair[2 * (ptrdiff_t)cells[i] + (i & 1)] += weights ? weights[i] : 1.0;
-    for (ptrdiff_t c = 0; c < n_cells; c++)
-        sums[c] = pair[2 * c] + pair[2 * c + 1];
-}
-
 #endif
