@@ -6,6 +6,8 @@ import numpy as np
 import pytest
 from fit_cases import LOSSES, POLICIES, assert_same_predictions, make_data, make_estimator, make_target
 
+from skboost.ebm._estimators import EBMRegressor
+
 pd = pytest.importorskip("pandas")
 pl = pytest.importorskip("polars")
 
@@ -266,3 +268,61 @@ def test_columns_of_strings_are_refused_with_advice():
     with pytest.raises(ValueError, match=r"could not convert string to float.*categorical_features"):
         make_estimator("squared_error", n_estimators=2).fit(X, [1.0, 2.0, 3.0, 4.0])
     make_estimator("squared_error", n_estimators=2, categorical_features=["colour"]).fit(X, [1.0, 2.0, 3.0, 4.0])
+
+
+# ---- additive models -------------------------------------------------------------------------------------------------
+
+
+def additive(**params):
+    params = {"outer_bags": 2, "max_rounds": 30, "smoothing_rounds": 5, "interactions": 0, "random_state": 0} | params
+    return EBMRegressor(**params)
+
+
+def text_table():
+    colour, size, rng, signal = colour_table()
+    return colour, size, make_target("squared_error", rng, signal)
+
+
+def test_additive_models_take_texts_as_categories():
+    colour, size, y = text_table()
+    frames = [*itertools.islice(colour_frames(colour, size), 22, None), *colour_tables_with_names(colour, size)]
+    models = [additive().fit(frame, y) for frame in frames]
+    expected = models[0].predict(frames[0])
+    for model in models:
+        assert model.feature_types_in_ == ["nominal", "continuous"]
+        for frame in frames:
+            np.testing.assert_array_equal(model.predict(frame), expected)
+    with pytest.raises(ValueError, match="could not convert string to float"):
+        additive(categorical_features=None).fit(frames[-1], y)
+
+
+def test_additive_models_tell_unknown_levels_from_missing_ones():
+    colour, size, y = text_table()
+    frame = pd.DataFrame({"colour": pd.Series(colour, dtype=object), "size": size})
+    assert any(value is None for value in colour)
+    model = additive().fit(frame, y)
+    asked = pd.DataFrame({"colour": pd.Series(["purple", None, "red"], dtype=object), "size": [0.0] * 3})
+    unknown, missing, red = model.eval_terms(asked)[:, 0]
+    assert unknown == 0
+    assert missing == model.term_scores_[0][0] != 0
+    assert red == model.term_scores_[0][1 + sorted(COLOURS).index("red")]
+
+
+def test_columns_of_additive_models_are_checked():
+    colour, size, y = text_table()
+    frame = pd.DataFrame({"colour": pd.Series(colour, dtype=object), "size": size})
+    model = additive().fit(frame, y)
+    for wrong in (frame[["size", "colour"]], frame.rename(columns={"size": "length"})):
+        with pytest.raises(ValueError, match="feature names should match"):
+            model.predict(wrong)
+    with pytest.raises(TypeError, match="dates or times"):
+        additive().fit(frame.assign(when=pd.Timestamp("2020-01-01")), y)
+
+
+@pytest.mark.parametrize("column", [np.nan, 7.0])
+def test_additive_models_ignore_columns_without_information(column):
+    _, size, y = text_table()
+    model = additive().fit(np.column_stack([size, np.full(len(size), column)]), y)
+    assert len(model.term_scores_[1]) == 3
+    told = model.eval_terms([[0.0, 3.0], [0.0, np.nan], [0.0, np.inf]])[:, 1]
+    np.testing.assert_allclose(told, 0, atol=1e-12)
