@@ -41,6 +41,9 @@ cdef enum:
     SMALL_PARTS = 4
     LEADING_ROUNDS = 8      # of the power iteration
 
+# Means with this much added to their weights have the order of the sums.
+cdef double MOST_SMOOTH = 1e100
+
 # Sums of the cells of a pair: G and H (n_outputs, n_cells), W (n_cells,); H is W where the rows have no second
 # derivatives.
 cdef struct table_t:
@@ -60,7 +63,8 @@ cdef struct sizes_t:
 cdef struct scratch_t:
     double *memory
     double *rows            # records of all parts
-    table_t whole, half[2]
+    table_t whole
+    table_t half[2]
     table_t sorted
     double *work            # of cross_gain
     double *pattern         # (n_outputs, cells of an axis)
@@ -335,7 +339,7 @@ def strengths(const uint16_t[:, ::1] cells, coarse, pairs, is_categorical, const
 
     Row i lies in the cells ``coarse[j][cells[j, i]]``: `cells` has the shape (n_features, n_rows), and `coarse` is a
     list of uint16 maps. `grad` and `hess`, of shape (n_outputs, n_rows), are of one unit of weight; hess None stands
-    for ones, weight None too. The two halves of the rows that levels need are every second row.
+    for ones (of one output), weight None too. The two halves of the rows that levels need are every second row.
     """
     cdef Py_ssize_t n_pairs, i, j
     cdef skb_gradients_t r
@@ -367,6 +371,8 @@ def strengths(const uint16_t[:, ::1] cells, coarse, pairs, is_categorical, const
         check_rows("hess", second, cells.shape[1])
         if second.shape[0] != grad.shape[0]:
             raise ValueError(f"grad has {grad.shape[0]} outputs, hess {second.shape[0]}")
+    elif grad.shape[0] > 1:
+        raise ValueError("several outputs need second derivatives")
     if weight is not None:
         w = weight
         if w.shape[0] != cells.shape[1]:
@@ -402,7 +408,7 @@ def strengths(const uint16_t[:, ::1] cells, coarse, pairs, is_categorical, const
             with nogil, parallel(num_threads=threads):
                 for i in prange(n_pairs, schedule="dynamic"):
                     out[i] = pair_gain(&r, &axes[chosen[i, 0]], &axes[chosen[i, 1]], nominal[chosen[i, 0]],
-                                       nominal[chosen[i, 1]], &options, cat_smooth,
+                                       nominal[chosen[i, 1]], &options, min(cat_smooth, MOST_SMOOTH),
                                        &scratch[skb_thread_num()]) / total
         for i in range(threads):
             free(scratch[i].memory)

@@ -24,7 +24,7 @@ def make_sums(n_outputs, size, seed=0, empty=0.2, newton=True):
     return G, H, W
 
 
-SIZES = [(2, 2), (2, 9), (9, 2), (3, 7), (8, 8), (7, 17), (16, 5)]
+SIZES = [(2, 2), (2, 9), (9, 2), (8, 8), (5, 17)]
 
 
 @pytest.mark.parametrize("size", SIZES)
@@ -74,7 +74,7 @@ def test_cells_without_weight_take_the_value_of_their_leaf():
     """So the update has few change points whatever is empty."""
     G, H, W = make_sums(1, (9, 9), empty=0.5)
     G[:, [0, 8]] = H[:, [0, 8]] = W[[0, 8]] = 0
-    u, gain, (_, a, b) = interactions.search(G, H, W)
+    u, gain, _ = interactions.search(G, H, W)
     assert gain > 0
     assert_array_equal(u[0, 8], u[0, 7])
     assert_array_equal(u[0, 0], u[0, 1])
@@ -178,7 +178,7 @@ def test_random_cuts_of_an_axis_without_boundary():
     assert a == -1
     assert 1 <= b <= 3
     assert_array_equal(u[0, 0], u[0, 1])
-    u, _, cut = interactions.search(G[:, :, 1:4].copy() * 0, W[None, :, 1:4].copy() * 0, None, random=True)
+    u, _, _ = interactions.search(G[:, :, 1:4].copy() * 0, W[None, :, 1:4].copy() * 0, None, random=True)
     assert_array_equal(u, 0.0)
 
 
