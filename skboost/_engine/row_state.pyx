@@ -37,32 +37,38 @@ cdef extern from *:
     { SKB_DISPATCH(skb_sum_rows)(n, x, lane); }
     static void skb_d_sum_below(ptrdiff_t n, const uint16_t *code, int cut, const double *x, double *lane)
     { SKB_DISPATCH(skb_sum_below)(n, code, cut, x, lane); }
+    static int skb_d_change_points(int n, int n_outputs, const double *u, int *cuts)
+    { return SKB_DISPATCH(skb_change_points)(n, n_outputs, u, cuts); }
     static void skb_d_step_and_parts(ptrdiff_t n, const uint16_t *stepped, const skb_row_step_t *step,
-                                     const uint16_t *code, int cut, double *f, double *below, double *all)
-    { SKB_DISPATCH(skb_step_and_parts)(n, stepped, step, code, cut, f, below, all); }
+                                     const uint16_t *code, int cut, const double *w, double *f, double *below,
+                                     double *all)
+    { SKB_DISPATCH(skb_step_and_parts)(n, stepped, step, code, cut, w, f, below, all); }
     static void skb_d_step_and_squares(ptrdiff_t n, const uint16_t *code, const skb_row_step_t *step, const double *w,
                                        double *f, double *lane)
     { SKB_DISPATCH(skb_step_and_squares)(n, code, step, w, f, lane); }
-    static void skb_d_scatter16(ptrdiff_t n, const uint16_t *code, const double *x, ptrdiff_t stride, double *copies)
-    { SKB_DISPATCH(skb_scatter16)(n, code, x, stride, copies); }
-    static void skb_d_scatter32(ptrdiff_t n, const uint32_t *code, const double *x, ptrdiff_t stride, double *copies)
-    { SKB_DISPATCH(skb_scatter32)(n, code, x, stride, copies); }
-    static void skb_d_scatter_pairs16(ptrdiff_t n, const uint16_t *code, const double *g, const double *h,
-                                      ptrdiff_t stride, double *copies)
-    { SKB_DISPATCH(skb_scatter_pairs16)(n, code, g, h, stride, copies); }
-    static void skb_d_scatter_pairs32(ptrdiff_t n, const uint32_t *code, const double *g, const double *h,
-                                      ptrdiff_t stride, double *copies)
-    { SKB_DISPATCH(skb_scatter_pairs32)(n, code, g, h, stride, copies); }
-    static void skb_d_join_copies(int n, const double *copies, ptrdiff_t stride, double *out)
-    { SKB_DISPATCH(skb_join_copies)(n, copies, stride, out); }
-    static void skb_d_join_pairs(int n, const double *copies, ptrdiff_t stride, double *G, double *H)
-    { SKB_DISPATCH(skb_join_pairs)(n, copies, stride, G, H); }
+    static void skb_d_scatter16(ptrdiff_t n, const uint16_t *code, const double *x, int spread, ptrdiff_t stride,
+                                double *hist)
+    { SKB_DISPATCH(skb_scatter16)(n, code, x, spread, stride, hist); }
+    static void skb_d_scatter32(ptrdiff_t n, const uint32_t *code, const double *x, int spread, ptrdiff_t stride,
+                                double *hist)
+    { SKB_DISPATCH(skb_scatter32)(n, code, x, spread, stride, hist); }
+    static void skb_d_scatter_pairs16(ptrdiff_t n, const uint16_t *code, const double *g, const double *h, int spread,
+                                      ptrdiff_t stride, double *hist)
+    { SKB_DISPATCH(skb_scatter_pairs16)(n, code, g, h, spread, stride, hist); }
+    static void skb_d_scatter_pairs32(ptrdiff_t n, const uint32_t *code, const double *g, const double *h, int spread,
+                                      ptrdiff_t stride, double *hist)
+    { SKB_DISPATCH(skb_scatter_pairs32)(n, code, g, h, spread, stride, hist); }
+    static void skb_d_join_copies(int n, const double *hist, int spread, ptrdiff_t stride, double *out)
+    { SKB_DISPATCH(skb_join_copies)(n, hist, spread, stride, out); }
+    static void skb_d_join_pairs(int n, const double *hist, int spread, ptrdiff_t stride, double *G, double *H)
+    { SKB_DISPATCH(skb_join_pairs)(n, hist, spread, stride, G, H); }
     """
     enum: SKB_LANES
+    enum: MAX_CUTS "SKB_MAX_CUTS"
     ctypedef struct skb_row_step_t:
         int n_cuts
-        int cut[2]
-        double value[3]
+        int *cut
+        double *value
         const double *table
     double skb_lane_sum(const double *lane) nogil
     void skb_isa_init() nogil
@@ -71,24 +77,28 @@ cdef extern from *:
     void skb_d_weigh(Py_ssize_t, const double *, const double *, double *) nogil
     void skb_d_sum_rows(Py_ssize_t, const double *, double *) nogil
     void skb_d_sum_below(Py_ssize_t, const uint16_t *, int, const double *, double *) nogil
-    void skb_d_step_and_parts(Py_ssize_t, const uint16_t *, const skb_row_step_t *, const uint16_t *, int, double *,
-                              double *, double *) nogil
+    int skb_d_change_points(int, int, const double *, int *) nogil
+    void skb_d_step_and_parts(Py_ssize_t, const uint16_t *, const skb_row_step_t *, const uint16_t *, int,
+                              const double *, double *, double *, double *) nogil
     void skb_d_step_and_squares(Py_ssize_t, const uint16_t *, const skb_row_step_t *, const double *, double *,
                                 double *) nogil
-    void skb_d_scatter16(Py_ssize_t, const uint16_t *, const double *, Py_ssize_t, double *) nogil
-    void skb_d_scatter32(Py_ssize_t, const uint32_t *, const double *, Py_ssize_t, double *) nogil
-    void skb_d_scatter_pairs16(Py_ssize_t, const uint16_t *, const double *, const double *, Py_ssize_t,
+    void skb_d_scatter16(Py_ssize_t, const uint16_t *, const double *, int, Py_ssize_t, double *) nogil
+    void skb_d_scatter32(Py_ssize_t, const uint32_t *, const double *, int, Py_ssize_t, double *) nogil
+    void skb_d_scatter_pairs16(Py_ssize_t, const uint16_t *, const double *, const double *, int, Py_ssize_t,
                                double *) nogil
-    void skb_d_scatter_pairs32(Py_ssize_t, const uint32_t *, const double *, const double *, Py_ssize_t,
+    void skb_d_scatter_pairs32(Py_ssize_t, const uint32_t *, const double *, const double *, int, Py_ssize_t,
                                double *) nogil
-    void skb_d_join_copies(int, const double *, Py_ssize_t, double *) nogil
-    void skb_d_join_pairs(int, const double *, Py_ssize_t, double *, double *) nogil
+    void skb_d_join_copies(int, const double *, int, Py_ssize_t, double *) nogil
+    void skb_d_join_pairs(int, const double *, int, Py_ssize_t, double *, double *) nogil
 
 skb_isa_init()
 
+# A histogram is crowded where two rows are in one cell with more than this chance.
+CROWDED = 0.06
+
 cdef enum:
     TILE = 1024            # rows per pass, a multiple of the lanes
-    COPIES = 4             # sums of a cell of a histogram
+    COPIES = 4             # sums of a cell of a crowded histogram
     PAD = 8                # cells between copies: equal cells of two copies do not lie a multiple of 4 KiB apart
     TILE_VALUES = 65536    # gradients of all outputs of a tile
     MAX_COMPARED = 4       # more cuts are summed from a histogram
@@ -115,7 +125,8 @@ ctypedef struct row_state_t:
     double saturated       # mean loss of perfect predictions of the validation rows
     double *G              # sums of the last term asked for
     double *H
-    double *copies         # of its histogram
+    double *hist           # its histogram
+    const char *crowded    # per term: whether rows that follow each other often share a cell
     int pending            # term of a step not yet added to the training rows, or -1
     skb_row_step_t *steps  # per output
     skb_row_step_t still   # adds 0
@@ -134,31 +145,21 @@ ctypedef struct row_state_t:
 
 cdef void describe_step(row_state_t *s, int term, const double *u) noexcept nogil:
     """Keep a step of few different values as cuts, any other as a table."""
-    cdef int n = s.n_cells[term], k, b, n_cuts = 0
-    cdef int cuts[2]
+    cdef int n = s.n_cells[term], k, i, n_cuts = -1
+    cdef int cuts[MAX_CUTS]
     cdef skb_row_step_t *step
-    memcpy(s.table, u, <size_t>s.n_outputs * n * sizeof(double))
-    if n > NARROW:
-        n_cuts = -1
-    for b in range(n - 1):
-        if n_cuts < 0:
-            break
-        for k in range(s.n_outputs):
-            if u[<Py_ssize_t>k * n + b] != u[<Py_ssize_t>k * n + b + 1]:
-                if n_cuts == 2:
-                    n_cuts = -1
-                else:
-                    cuts[n_cuts] = b
-                    n_cuts += 1
-                break
+    if n <= NARROW:
+        n_cuts = skb_d_change_points(n, s.n_outputs, u, cuts)
+    if n_cuts < 0:
+        memcpy(s.table, u, <size_t>s.n_outputs * n * sizeof(double))
     for k in range(s.n_outputs):
         step = s.steps + k
         step.n_cuts = n_cuts
         step.table = s.table + <Py_ssize_t>k * n
-        for b in range(n_cuts):
-            step.cut[b] = cuts[b]
-            step.value[b] = step.table[cuts[b]]
-        step.value[max(n_cuts, 0)] = step.table[n - 1]
+        for i in range(n_cuts):
+            step.cut[i] = cuts[i]
+            step.value[i] = u[<Py_ssize_t>k * n + cuts[i]]
+        step.value[max(n_cuts, 0)] = u[<Py_ssize_t>k * n + n - 1]
 
 
 cdef void add_step(row_state_t *s, const rows_t *rows, Py_ssize_t at, Py_ssize_t m) noexcept nogil:
@@ -233,42 +234,44 @@ cdef void end_pass(row_state_t *s) noexcept nogil:
 
 
 cdef void scatter(row_state_t *s, int term, Py_ssize_t at, Py_ssize_t m, const double *grad, const double *hess,
-                  double *copies) noexcept nogil:
-    """Add rows to the copies of a histogram: of grad, or of pairs where hess is not NULL."""
+                  double *hist) noexcept nogil:
+    """Add rows to a histogram: of grad, or of pairs where hess is not NULL."""
     cdef Py_ssize_t stride = s.n_cells[term] + PAD
     cdef const uint16_t *narrow = <const uint16_t *>s.train.codes[term] + at
     cdef const uint32_t *wide = <const uint32_t *>s.train.codes[term] + at
+    cdef int spread = s.crowded[term]
     if s.n_cells[term] <= NARROW:
         if hess == NULL:
-            skb_d_scatter16(m, narrow, grad, stride, copies)
+            skb_d_scatter16(m, narrow, grad, spread, stride, hist)
         else:
-            skb_d_scatter_pairs16(m, narrow, grad, hess, stride, copies)
+            skb_d_scatter_pairs16(m, narrow, grad, hess, spread, stride, hist)
     elif hess == NULL:
-        skb_d_scatter32(m, wide, grad, stride, copies)
+        skb_d_scatter32(m, wide, grad, spread, stride, hist)
     else:
-        skb_d_scatter_pairs32(m, wide, grad, hess, stride, copies)
+        skb_d_scatter_pairs32(m, wide, grad, hess, spread, stride, hist)
 
 
 cdef void row_sums(void *self, int term, sums_t *out) noexcept nogil:
     cdef row_state_t *s = <row_state_t *>self
-    cdef Py_ssize_t n = s.n_cells[term], at = 0, m, tile_stride, stride = n + PAD
+    cdef Py_ssize_t n = s.n_cells[term], at = 0, m, tile_stride, stride = n + PAD, room
     cdef const double *grad
     cdef const double *hess = NULL
     cdef bint newton = s.loss.kind != LOSS_SQUARED
-    cdef int k
-    memset(s.copies, 0, s.n_outputs * COPIES * stride * sizeof(double))
+    cdef int k, spread = s.crowded[term]
+    room = (COPIES if spread else COPIES // 2 if newton else 1) * stride
+    memset(s.hist, 0, s.n_outputs * room * sizeof(double))
     while at < s.train.n:
         m = prepare_tile(s, at, &grad, &hess, &tile_stride)
         for k in range(s.n_outputs):
             scatter(s, term, at, m, grad + k * tile_stride, hess + k * tile_stride if newton else NULL,
-                    s.copies + k * COPIES * stride)
+                    s.hist + k * room)
         at += m
     end_pass(s)
     for k in range(s.n_outputs):
         if newton:
-            skb_d_join_pairs(<int>n, s.copies + k * COPIES * stride, stride, s.G + k * n, s.H + k * n)
+            skb_d_join_pairs(<int>n, s.hist + k * room, spread, stride, s.G + k * n, s.H + k * n)
         else:
-            skb_d_join_copies(<int>n, s.copies + k * COPIES * stride, stride, s.G + k * n)
+            skb_d_join_copies(<int>n, s.hist + k * room, spread, stride, s.G + k * n)
     out.G = s.G
     out.W = s.W[term]
     out.H = s.H if newton else s.W[term]
@@ -301,16 +304,16 @@ cdef void row_part_sums(void *self, int term, int n_cuts, const int *cuts, doubl
     cdef bint newton = s.loss.kind != LOSS_SQUARED
     cdef int k, i, parts = n_cuts + 1, kinds = 2 if newton else 1
     # lanes of (kind, output, cut or all rows)
-    cdef double *lanes = s.copies
+    cdef double *lanes = s.hist
     if n_cuts > MAX_COMPARED or s.n_cells[term] > NARROW:
         parts_from_cells(s, term, n_cuts, cuts, G, H)
         return
     memset(lanes, 0, kinds * s.n_outputs * parts * SKB_LANES * sizeof(double))
-    if not newton and n_cuts == 1 and s.train.weight == NULL and (s.pending < 0 or s.steps[0].n_cuts >= 0):
+    if not newton and n_cuts == 1 and (s.pending < 0 or s.steps[0].n_cuts >= 0):
         # the common case in one go
         skb_d_step_and_parts(
             s.train.n, <const uint16_t *>s.train.codes[max(s.pending, 0)], s.steps if s.pending >= 0 else &s.still,
-            <const uint16_t *>s.train.codes[term], cuts[0], s.train.score, lanes, lanes + SKB_LANES)
+            <const uint16_t *>s.train.codes[term], cuts[0], s.train.weight, s.train.score, lanes, lanes + SKB_LANES)
         at = s.train.n
     while at < s.train.n:
         m = prepare_tile(s, at, &grad, &hess, &stride)
@@ -487,6 +490,10 @@ cdef class RowState(BackEnd):
         self.keep.append(sizes)
         s.n_cells = &n_cells[0]
         weights = [np.bincount(codes[t], weight, minlength=size) for t, size in enumerate(sizes)]
+        counts = [np.bincount(code) / len(code) for code in codes]
+        cdef const char[::1] crowded = np.array([share @ share > CROWDED for share in counts], dtype=np.int8)
+        self.keep.append(crowded)
+        s.crowded = &crowded[0]
         s.W = <double **>self.pointers(weights)
         s.below = <double **>self.pointers([np.concatenate([[0.0], np.cumsum(w)]) for w in weights])
         return 0
@@ -499,7 +506,7 @@ cdef class RowState(BackEnd):
         cdef unsigned char[::1] steps = np.zeros(outputs * sizeof(skb_row_step_t), dtype=np.uint8)
         cdef Py_ssize_t kinds = 2 if newton else 1
         s.tile = max(<Py_ssize_t>SKB_LANES, min(<Py_ssize_t>TILE, TILE_VALUES // outputs // SKB_LANES * SKB_LANES))
-        s.copies = self.doubles(outputs * max(COPIES * (largest + PAD), kinds * SKB_LANES * (MAX_COMPARED + 1)))
+        s.hist = self.doubles(outputs * max(COPIES * (largest + PAD), kinds * SKB_LANES * (MAX_COMPARED + 1)))
         s.G = self.doubles(outputs * largest)
         s.table = self.doubles(outputs * largest)
         s.grad = self.doubles(outputs * s.tile)

@@ -10,6 +10,7 @@ from libc.stdint cimport int32_t, int64_t, uint64_t
 from libc.stdlib cimport free, realloc
 from libc.string cimport memcpy, memset
 
+from skboost._engine.interactions cimport pair_cut_t, pair_options_t, pair_work_size, random_pair, search_pair
 from skboost._engine.stage cimport BackEnd, backend_t, sums_t, term_t
 from skboost._engine.terms cimport (
     MISSING_GAIN,
@@ -33,9 +34,20 @@ import numpy as np
 
 cdef extern from *:
     """
+    #include <stddef.h>
+    #include <string.h>
+    #include "isa.h"
     #include "rng.h"
     #include "stopping.h"
+    #define SKB_IMPL "stage_impl.h"
+    #include "isa_expand.h"
+    static int skb_d_inspect(ptrdiff_t n, const double *u) { return SKB_DISPATCH(skb_inspect)(n, u); }
+    static void skb_d_take_step(ptrdiff_t n, double rate, double *u, double *model)
+    { SKB_DISPATCH(skb_take_step)(n, rate, u, model); }
     """
+    void skb_isa_init() nogil
+    int skb_d_inspect(Py_ssize_t n, const double *u) nogil
+    void skb_d_take_step(Py_ssize_t n, double rate, double *u, double *model) nogil
     uint64_t skb_key(uint64_t seed, uint64_t stream, uint64_t iteration, uint64_t output) nogil
     double skb_uniform(uint64_t key, uint64_t counter) nogil
     ctypedef struct skb_stopping_t:
@@ -47,30 +59,7 @@ cdef extern from *:
     int skb_stopping_add(skb_stopping_t *s, int64_t step, double metric, int counts) nogil
     void skb_stopping_free(skb_stopping_t *s) nogil
 
-# Until interactions is built: its interface, and pairs are refused.
-ctypedef struct pair_options_t:
-    int n_outputs
-    double min_samples_leaf
-    double min_hessian
-    double l2_regularization
-
-ctypedef struct pair_cut_t:
-    int shape
-    int a
-    int b
-
-cdef Py_ssize_t pair_work_size(int size0, int size1, int n_outputs) noexcept nogil:
-    return -1
-
-cdef double search_pair(const term_t *term, const sums_t *sums, const pair_options_t *options, uint64_t key,
-                        double *work, double *u, pair_cut_t *cut) noexcept nogil:
-    cut.a = cut.b = -1
-    return 0.0
-
-cdef void random_pair(const term_t *term, const sums_t *sums, const pair_options_t *options, uint64_t key, double *u,
-                      pair_cut_t *cut) noexcept nogil:
-    cut.a = cut.b = -1
-# End of what goes when interactions is built.
+skb_isa_init()
 
 cdef enum:
     # streams of skboost._random
@@ -262,20 +251,11 @@ cdef int pair_cell(const term_t *term, const pair_cut_t *cut) noexcept nogil:
 
 cdef void finish_update(stage_t *s, int t, double gain) noexcept nogil:
     """Note whether u changes anything; end the stage when it is not finite."""
-    cdef Py_ssize_t i, n = <Py_ssize_t>s.n_outputs * s.terms[t].n_cells
-    cdef double span = 0.0
-    for i in range(n):
-        # infinities and NaN stay
-        span += s.u[i] * 0.0
-    if span != 0.0:
+    cdef int found = skb_d_inspect(<Py_ssize_t>s.n_outputs * s.terms[t].n_cells, s.u)
+    if found & 2:
         s.status = DIVERGED
-        return
-    if s.idle:
-        s.idle = gain == 0.0
-        for i in range(n):
-            if s.u[i] != 0.0:
-                s.idle = False
-                break
+    elif found or gain > 0.0:
+        s.idle = False
 
 
 # ------------------------------------------------------------------------------------------------ model
@@ -338,12 +318,9 @@ cdef void log_step(stage_t *s, int t, double metric) noexcept nogil:
 
 cdef void apply_update(stage_t *s, int t) noexcept nogil:
     cdef const term_t *term = s.terms + t
-    cdef Py_ssize_t i, n = <Py_ssize_t>s.n_outputs * term.n_cells
-    cdef double *model = s.model + <Py_ssize_t>term.first_cell * s.n_outputs
     cdef double metric
-    for i in range(n):
-        s.u[i] *= s.rate
-        model[i] += s.u[i]
+    skb_d_take_step(<Py_ssize_t>s.n_outputs * term.n_cells, s.rate, s.u,
+                    s.model + <Py_ssize_t>term.first_cell * s.n_outputs)
     if not s.is_dirty[t]:
         s.is_dirty[t] = True
         s.dirty[s.n_dirty] = t
@@ -604,7 +581,6 @@ cdef class Stage:
                 work = max(work, term_work_size(size0, s.n_outputs))
             else:
                 work = max(work, pair_work_size(size0, size1, s.n_outputs))
-                raise ValueError("pairs wait for their search")
         if out is None:
             out = np.zeros((total, outputs))
         if not isinstance(out, np.ndarray) or out.dtype != np.float64 or out.shape != (total, outputs):

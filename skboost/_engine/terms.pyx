@@ -21,9 +21,9 @@ cdef extern from *:
     #include "isa_expand.h"
     static void skb_d_line_sums(const double *x, int n, double *below)
     { SKB_DISPATCH(skb_line_sums)(x, n, below); }
-    static void skb_d_known_scores(int n, const double *G, const double *left, const double *right, skb_sides_t g,
+    static double skb_d_known_scores(int n, const double *G, const double *left, const double *right, skb_sides_t g,
                                    double *score)
-    { SKB_DISPATCH(skb_known_scores)(n, G, left, right, g, score); }
+    { return SKB_DISPATCH(skb_known_scores)(n, G, left, right, g, score); }
     static void skb_d_heavy_cuts(int n, const double *W, skb_sides_t w, double least, double *score)
     { SKB_DISPATCH(skb_heavy_cuts)(n, W, w, least, score); }
     static void skb_d_add_cut_scores(int n, const double *G, const double *H, skb_sides_t g, skb_sides_t h,
@@ -34,8 +34,9 @@ cdef extern from *:
                                           double *score)
     { SKB_DISPATCH(skb_add_monotone_scores)(n, G, H, g, h, least, l2, direction, lower, upper, score); }
     static double skb_d_largest(int n, const double *score) { return SKB_DISPATCH(skb_largest)(n, score); }
-    static int skb_d_count_equal(int n, const double *score, double value)
-    { return SKB_DISPATCH(skb_count_equal)(n, score, value); }
+    static int skb_d_find_equal(int n, const double *score, double value, int *first)
+    { return SKB_DISPATCH(skb_find_equal)(n, score, value, first); }
+    static void skb_d_fill(int n, double value, double *out) { SKB_DISPATCH(skb_fill)(n, value, out); }
     """
     ctypedef struct skb_sides_t:
         double start
@@ -46,8 +47,8 @@ cdef extern from *:
     double skb_uniform(uint64_t key, uint64_t counter) nogil
     void skb_isa_init() nogil
     void skb_d_line_sums(const double *x, int n, double *below) nogil
-    void skb_d_known_scores(int n, const double *G, const double *left, const double *right, skb_sides_t g,
-                            double *score) nogil
+    double skb_d_known_scores(int n, const double *G, const double *left, const double *right, skb_sides_t g,
+                              double *score) nogil
     void skb_d_heavy_cuts(int n, const double *W, skb_sides_t w, double least, double *score) nogil
     void skb_d_add_cut_scores(int n, const double *G, const double *H, skb_sides_t g, skb_sides_t h, double least,
                               double l2, double *score) nogil
@@ -55,7 +56,8 @@ cdef extern from *:
                                    double least, double l2, double direction, double lower, double upper,
                                    double *score) nogil
     double skb_d_largest(int n, const double *score) nogil
-    int skb_d_count_equal(int n, const double *score, double value) nogil
+    int skb_d_find_equal(int n, const double *score, double value, int *first) nogil
+    void skb_d_fill(int n, double value, double *out) nogil
 
 skb_isa_init()
 
@@ -277,9 +279,9 @@ cdef double value_of(const line_t *line, int k, int start, int end, int block) n
                       part_sum(line.H + at, start, end, block, line.block_H[k]), line.options.l2_regularization)
 
 
-cdef void score_cuts(const line_t *line, const leaf_t *leaf, int side, int first, int n, double lower, double upper,
-                     double *score) noexcept nogil:
-    """Scores of the cuts first..first+n-1 of a leaf with the block, if it holds it, on one side."""
+cdef double score_cuts(const line_t *line, const leaf_t *leaf, int side, int first, int n, double lower, double upper,
+                       double *score) noexcept nogil:
+    """Scores of the cuts first..first+n-1 of a leaf with the block, if it holds it, on one side; returns the largest."""
     cdef const term_options_t *options = line.options
     cdef double least = max(options.min_hessian, DBL_MIN)
     cdef double on_left = 1.0 if leaf.block and side == LEFT else 0.0
@@ -290,9 +292,8 @@ cdef void score_cuts(const line_t *line, const leaf_t *leaf, int side, int first
     if line.reciprocals != NULL and leaf.start == 0 and leaf.end == line.length and not line.monotone:
         g = sides_of(line.G, leaf.start, leaf.end, on_left * line.block_G[0], on_right * line.block_G[0])
         at = <Py_ssize_t>(2 * side) * line.cache_stride + first
-        skb_d_known_scores(n, line.G + first, line.reciprocals + at, line.reciprocals + at + line.cache_stride, g,
-                           score)
-        return
+        return skb_d_known_scores(n, line.G + first, line.reciprocals + at,
+                                  line.reciprocals + at + line.cache_stride, g, score)
     skb_d_heavy_cuts(n, line.W + first,
                      sides_of(line.W, leaf.start, leaf.end, on_left * line.block_W, on_right * line.block_W),
                      options.min_samples_leaf, score)
@@ -306,44 +307,44 @@ cdef void score_cuts(const line_t *line, const leaf_t *leaf, int side, int first
         else:
             skb_d_add_cut_scores(n, line.G + at + first, line.H + at + first, g, h, least, options.l2_regularization,
                                  score)
+    return skb_d_largest(n, score)
 
 
 cdef void find_cut(line_t *line, leaf_t *leaf, double lower, double upper) noexcept nogil:
     """Best legal cut of a leaf; gain 0 if there is none."""
     cdef int first[2]
     cdef int count[2]
-    cdef int side, i, ties = 0, chosen = 0
+    cdef int ties[2]
+    cdef int at[2]
+    cdef int side, chosen = 0
     cdef double top = 0.0, largest, gain
     leaf.gain = 0.0
     for side in range(2):
-        count[side] = 0
+        count[side] = ties[side] = at[side] = 0
         if (leaf.block and not line.side_allowed[side]) or (not leaf.block and side == RIGHT):
             continue
         first[side] = leaf.start if leaf.block and side == LEFT and line.alone[LEFT] else leaf.start + 1
-        count[side] = leaf.end - first[side] + (1 if leaf.block and side == RIGHT and line.alone[RIGHT] else 0)
-        if count[side] <= 0:
-            count[side] = 0
-            continue
-        score_cuts(line, leaf, side, first[side], count[side], lower, upper, line.scores[side])
-        largest = skb_d_largest(count[side], line.scores[side])
-        if largest > top:
-            top = largest
+        count[side] = max(0, leaf.end - first[side] + (1 if leaf.block and side == RIGHT and line.alone[RIGHT] else 0))
+        if count[side]:
+            largest = score_cuts(line, leaf, side, first[side], count[side], lower, upper, line.scores[side])
+            top = max(top, largest)
     gain = top - score_of(line, leaf.start, leaf.end, leaf.block)
     if not DBL_MIN <= gain <= DBL_MAX:
         return
     for side in range(2):
-        ties += skb_d_count_equal(count[side], line.scores[side], top)
-    if ties > 1:
-        chosen = min(<int>(skb_uniform(line.key, TIE_DRAW) * ties), ties - 1)
-    for side in range(2):
-        for i in range(count[side]):
-            if line.scores[side][i] == top:
-                if chosen == 0:
-                    leaf.cut = first[side] + i
-                    leaf.block_side = side
-                    leaf.gain = gain
-                    return
-                chosen -= 1
+        ties[side] = skb_d_find_equal(count[side], line.scores[side], top, &at[side])
+    if ties[LEFT] + ties[RIGHT] > 1:
+        chosen = min(<int>(skb_uniform(line.key, TIE_DRAW) * (ties[LEFT] + ties[RIGHT])), ties[LEFT] + ties[RIGHT] - 1)
+    side = LEFT if chosen < ties[LEFT] else RIGHT
+    if side == RIGHT:
+        chosen -= ties[LEFT]
+    while chosen > 0:
+        at[side] += 1
+        if line.scores[side][at[side]] == top:
+            chosen -= 1
+    leaf.cut = first[side] + at[side]
+    leaf.block_side = side
+    leaf.gain = gain
 
 
 cdef void scan_leaf(line_t *line, leaf_t *leaves, int n_leaves, int at) noexcept nogil:
@@ -408,12 +409,11 @@ cdef double grow_leaves(line_t *line, leaf_t *leaves, int *n_leaves) noexcept no
 cdef void write_numeric(const line_t *line, const term_t *term, const sums_t *sums, const leaf_t *leaves,
                         int n_leaves, int k, double *out) noexcept nogil:
     """Values of one output. Without rows cell 0 takes the value of cell 1."""
-    cdef int i, p
+    cdef int i
     cdef double value
     for i in range(n_leaves):
         value = value_of(line, k, leaves[i].start, leaves[i].end, leaves[i].block)
-        for p in range(leaves[i].start, leaves[i].end):
-            out[p + 1] = value
+        skb_d_fill(leaves[i].end - leaves[i].start, value, out + 1 + leaves[i].start)
         if leaves[i].block:
             out[0] = value
     if not term.has_missing:
@@ -559,7 +559,7 @@ cdef int random_cuts(const term_t *term, int max_leaves, uint64_t key, int *cuts
 
 cdef void cut_term(const term_t *term, int n_cuts, const int *cuts, const double *G, const double *H,
                    const term_options_t *options, double *u) noexcept nogil:
-    cdef int k, i, b, n = term.n_cells, parts = n_cuts + 1
+    cdef int k, i, b, end, n = term.n_cells, parts = n_cuts + 1
     cdef double value, sum_G, sum_H, l2 = options.l2_regularization
     cdef bint whole = term.monotone != 0 and not follows(term, n_cuts, cuts, G, H, l2, options.missing)
     for k in range(options.n_outputs):
@@ -569,13 +569,10 @@ cdef void cut_term(const term_t *term, int n_cuts, const int *cuts, const double
             sum_H += H[k * parts + i]
         b = 0
         for i in range(parts):
-            if whole:
-                value = leaf_value(sum_G, sum_H, l2)
-            else:
-                value = leaf_value(G[k * parts + i], H[k * parts + i], l2)
-            while b < n and (i == n_cuts or b <= cuts[i]):
-                u[<Py_ssize_t>k * n + b] = value
-                b += 1
+            value = leaf_value(sum_G, sum_H, l2) if whole else leaf_value(G[k * parts + i], H[k * parts + i], l2)
+            end = cuts[i] + 1 if i < n_cuts else n
+            skb_d_fill(end - b, value, u + <Py_ssize_t>k * n + b)
+            b = end
 
 
 cdef bint follows(const term_t *term, int n_cuts, const int *cuts, const double *G, const double *H,

@@ -9,12 +9,13 @@
 #define SKB_ROW_STATE_SCALAR
 
 #define SKB_LANES 16
+#define SKB_MAX_CUTS 2
 
 /* What a step adds to one output: value[j] up to cut[j], value[n_cuts] above; n_cuts < 0: table[cell]. */
 typedef struct {
     int n_cuts;
-    int cut[2];
-    double value[3];
+    int cut[SKB_MAX_CUTS];
+    double value[SKB_MAX_CUTS + 1];
     const double *table;
 } skb_row_step_t;
 
@@ -48,6 +49,44 @@ static inline double skb_step_value(const skb_row_step_t *s, unsigned code)
 #endif
 
 /* ---------------------------------------------------------------------------------------------- steps */
+
+/* Cells b of u, of shape (n_outputs, n), whose values differ from those of b + 1; returns their number, -1 where there
+ * are more than SKB_MAX_CUTS. */
+static SKB_TARGET int SKB_FN(skb_change_points)(int n, int n_outputs, const double *restrict u, int *restrict cuts)
+{
+    int found = 0;
+    for (int k = 0; k < n_outputs; k++) {
+        const double *restrict v = u + (size_t)k * n;
+        for (int b = 0; b + 1 < n; b += 64) {
+            int end = b + 64 < n - 1 ? b + 64 : n - 1;
+            uint64_t differ = 0;
+            for (int c = b; c < end; c++) {
+                uint64_t x, y;
+                memcpy(&x, v + c, sizeof x);
+                memcpy(&y, v + c + 1, sizeof y);
+                differ |= x ^ y;
+            }
+            if (!differ)
+                continue;
+            for (int c = b; c < end; c++) {
+                if (v[c] == v[c + 1])
+                    continue;
+                int at = 0;
+                while (at < found && cuts[at] < c)
+                    at++;
+                if (at < found && cuts[at] == c)
+                    continue;
+                if (found == SKB_MAX_CUTS)
+                    return -1;
+                for (int i = found; i > at; i--)
+                    cuts[i] = cuts[i - 1];
+                cuts[at] = c;
+                found++;
+            }
+        }
+    }
+    return found;
+}
 
 static inline SKB_TARGET __attribute__((always_inline)) void SKB_FN(skb_add_cuts)(
     int n_cuts, ptrdiff_t n, const uint16_t *restrict code, const skb_row_step_t *step, double *restrict f)
@@ -129,10 +168,11 @@ static SKB_TARGET void SKB_FN(skb_sum_below)(
         lane[k] += skb_keep(code[i + k] <= cut, x[i + k]);
 }
 
-/* A step of at most two cuts, then the sums of all rows and of those up to one cut. */
+/* A step of at most two cuts, then the sums of all rows and of those up to one cut, weighted unless w is NULL. */
 static inline SKB_TARGET __attribute__((always_inline)) void SKB_FN(skb_step_and_sum)(
     int n_cuts, ptrdiff_t n, const uint16_t *restrict stepped, const skb_row_step_t *step,
-    const uint16_t *restrict code, int cut, double *restrict f, double *restrict below, double *restrict all)
+    const uint16_t *restrict code, int cut, const double *restrict w, double *restrict f, double *restrict below,
+    double *restrict all)
 {
     SKB_X8 below0 = SKB_LOAD8(below), below1 = SKB_LOAD8(below + 8);
     SKB_X8 all0 = SKB_LOAD8(all), all1 = SKB_LOAD8(all + 8);
@@ -144,6 +184,10 @@ static inline SKB_TARGET __attribute__((always_inline)) void SKB_FN(skb_step_and
         SKB_X8 f1 = SKB_ADD8(SKB_LOAD8(f + i + 8), SKB_STEP_OF8(n_cuts, stepped + i + 8));
         SKB_STORE8(f + i, f0);
         SKB_STORE8(f + i + 8, f1);
+        if (w) {
+            f0 = SKB_MUL8(SKB_LOAD8(w + i), f0);
+            f1 = SKB_MUL8(SKB_LOAD8(w + i + 8), f1);
+        }
         below0 = SKB_ADD_IF8(below0, SKB_UPTO8(code + i, c), f0);
         below1 = SKB_ADD_IF8(below1, SKB_UPTO8(code + i + 8, c), f1);
         all0 = SKB_ADD8(all0, f0);
@@ -155,20 +199,23 @@ static inline SKB_TARGET __attribute__((always_inline)) void SKB_FN(skb_step_and
     SKB_STORE8(all + 8, all1);
     for (int k = 0; i + k < n; k++) {
         f[i + k] += skb_step_value(step, stepped[i + k]);
-        below[k] += skb_keep(code[i + k] <= cut, f[i + k]);
-        all[k] += f[i + k];
+        double x = w ? w[i + k] * f[i + k] : f[i + k];
+        below[k] += skb_keep(code[i + k] <= cut, x);
+        all[k] += x;
     }
 }
 
 static SKB_TARGET void SKB_FN(skb_step_and_parts)(
-    ptrdiff_t n, const uint16_t *stepped, const skb_row_step_t *step, const uint16_t *code, int cut, double *f,
-    double *below, double *all)
+    ptrdiff_t n, const uint16_t *stepped, const skb_row_step_t *step, const uint16_t *code, int cut, const double *w,
+    double *f, double *below, double *all)
 {
+#define SKB_CASE(n_cuts, w) SKB_FN(skb_step_and_sum)(n_cuts, n, stepped, step, code, cut, w, f, below, all)
     switch (step->n_cuts) {
-    case 0: SKB_FN(skb_step_and_sum)(0, n, stepped, step, code, cut, f, below, all); break;
-    case 1: SKB_FN(skb_step_and_sum)(1, n, stepped, step, code, cut, f, below, all); break;
-    default: SKB_FN(skb_step_and_sum)(2, n, stepped, step, code, cut, f, below, all);
+    case 0: w ? SKB_CASE(0, w) : SKB_CASE(0, NULL); break;
+    case 1: w ? SKB_CASE(1, w) : SKB_CASE(1, NULL); break;
+    default: w ? SKB_CASE(2, w) : SKB_CASE(2, NULL);
     }
+#undef SKB_CASE
 }
 
 /* A step of at most two cuts, then the sum of squares, weighted unless w is NULL. */
@@ -210,34 +257,34 @@ static SKB_TARGET void SKB_FN(skb_step_and_squares)(
 
 /* ---------------------------------------------------------------------------------------------- histograms */
 
-/* copies[k][cell] += x of rows k, k + 4, ...; the copies keep rows of one cell from waiting for each other. */
+/* hist[cell] += x. With `spread` there are four copies, of rows k, k + 4, ...: rows of one cell that follow each other
+ * then do not wait for each other. */
 #define SKB_SCATTER(name, code_t)                                                                             \
-    static SKB_TARGET void SKB_FN(name)(                                                                       \
-        ptrdiff_t n, const code_t *restrict code, const double *restrict x, ptrdiff_t stride, double *copies)  \
+    static SKB_TARGET void SKB_FN(name)(ptrdiff_t n, const code_t *restrict code, const double *restrict x,    \
+                                        int spread, ptrdiff_t stride, double *hist)                            \
     {                                                                                                         \
-        double *restrict h0 = copies, *restrict h1 = copies + stride;                                         \
-        double *restrict h2 = copies + 2 * stride, *restrict h3 = copies + 3 * stride;                        \
+        double *h1 = hist + (spread ? stride : 0), *h2 = hist + (spread ? 2 * stride : 0);                     \
+        double *h3 = hist + (spread ? 3 * stride : 0);                                                         \
         ptrdiff_t i = 0;                                                                                      \
         for (; i + 4 <= n; i += 4) {                                                                          \
-            h0[code[i]] += x[i];                                                                              \
+            hist[code[i]] += x[i];                                                                            \
             h1[code[i + 1]] += x[i + 1];                                                                      \
             h2[code[i + 2]] += x[i + 2];                                                                      \
             h3[code[i + 3]] += x[i + 3];                                                                      \
         }                                                                                                     \
         for (int k = 0; i + k < n; k++)                                                                       \
-            copies[k * stride + code[i + k]] += x[i + k];                                                     \
+            hist[(spread ? k * stride : 0) + code[i + k]] += x[i + k];                                        \
     }
 SKB_SCATTER(skb_scatter16, uint16_t)
 SKB_SCATTER(skb_scatter32, uint32_t)
 #undef SKB_SCATTER
 
-/* The same of pairs (g, h): copies[k][cell] holds two sums, of rows k, k + 2, ... */
+/* The same of pairs (g, h), two sums per cell; two copies. */
 #define SKB_SCATTER(name, code_t)                                                                             \
-    static SKB_TARGET void SKB_FN(name)(                                                                       \
-        ptrdiff_t n, const code_t *restrict code, const double *restrict g, const double *restrict h,         \
-        ptrdiff_t stride, double *copies)                                                                     \
+    static SKB_TARGET void SKB_FN(name)(ptrdiff_t n, const code_t *restrict code, const double *restrict g,    \
+                                        const double *restrict h, int spread, ptrdiff_t stride, double *hist) \
     {                                                                                                         \
-        skb_v2d *restrict h0 = (skb_v2d *)copies, *restrict h1 = (skb_v2d *)copies + stride;                  \
+        skb_v2d *h0 = (skb_v2d *)hist, *h1 = h0 + (spread ? stride : 0);                                       \
         ptrdiff_t i = 0;                                                                                      \
         for (; i + 2 <= n; i += 2) {                                                                          \
             h0[code[i]] += (skb_v2d){g[i], h[i]};                                                             \
@@ -250,22 +297,31 @@ SKB_SCATTER(skb_scatter_pairs16, uint16_t)
 SKB_SCATTER(skb_scatter_pairs32, uint32_t)
 #undef SKB_SCATTER
 
-static SKB_TARGET void SKB_FN(skb_join_copies)(int n, const double *restrict copies, ptrdiff_t stride,
+static SKB_TARGET void SKB_FN(skb_join_copies)(int n, const double *restrict hist, int spread, ptrdiff_t stride,
                                                double *restrict out)
 {
-    const double *restrict h1 = copies + stride, *restrict h2 = copies + 2 * stride, *restrict h3 = copies + 3 * stride;
+    const double *restrict h1 = hist + stride, *restrict h2 = hist + 2 * stride, *restrict h3 = hist + 3 * stride;
+    if (!spread) {
+        memcpy(out, hist, (size_t)n * sizeof *out);
+        return;
+    }
     for (int b = 0; b < n; b++)
-        out[b] = (copies[b] + h1[b]) + (h2[b] + h3[b]);
+        out[b] = (hist[b] + h1[b]) + (h2[b] + h3[b]);
 }
 
-static SKB_TARGET void SKB_FN(skb_join_pairs)(int n, const double *restrict copies, ptrdiff_t stride,
+static SKB_TARGET void SKB_FN(skb_join_pairs)(int n, const double *restrict hist, int spread, ptrdiff_t stride,
                                               double *restrict G, double *restrict H)
 {
-    const double *restrict second = copies + 2 * stride;
+    const double *restrict second = hist + 2 * stride;
     for (int b = 0; b < n; b++) {
-        G[b] = copies[2 * b] + second[2 * b];
-        H[b] = copies[2 * b + 1] + second[2 * b + 1];
+        G[b] = hist[2 * b];
+        H[b] = hist[2 * b + 1];
     }
+    if (spread)
+        for (int b = 0; b < n; b++) {
+            G[b] += second[2 * b];
+            H[b] += second[2 * b + 1];
+        }
 }
 
 #include "rows8_end.h"

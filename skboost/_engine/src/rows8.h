@@ -1,7 +1,9 @@
-/* Eight rows at a time for kernel files of isa.h: SKB_X8 holds a double of each row, SKB_M8 which rows are chosen.
+/* Eight rows (or cells) at a time for kernel files of isa.h: SKB_X8 holds a double of each, SKB_M8 which are chosen.
  *
  * Include it inside a kernel file, before the kernels, and rows8_end.h after them. Every instruction set computes the
- * same IEEE operations: a row that is not chosen adds +0.0 to a sum that is never -0.0.
+ * same IEEE operations: a row that is not chosen adds +0.0 to a sum that is never -0.0. SKB_SUMS8(x) are the sums of the
+ * values up to each place: the lower half of each block of two, four, eight is added to the upper one, so that a value 0
+ * never changes the sum, and sums of values above 0 never fall. SKB_LAST8(x) is the last value in all places.
  */
 #ifndef SKB_ROWS8_SCALAR
 #define SKB_ROWS8_SCALAR
@@ -50,8 +52,19 @@ static inline double skb_choose(int yes, double a, double b)
 #define SKB_UPTO8(code, cut) _mm_cmple_epu16_mask(_mm_loadu_si128((const __m128i *)(code)), cut)
 #define SKB_ADD_IF8(acc, m, x) _mm512_mask_add_pd(acc, m, acc, x)
 #define SKB_CHOOSE8(m, a, b) _mm512_mask_blend_pd(m, b, a)
+#define SKB_MAX8(a, b) _mm512_max_pd(a, b)
+#define SKB_SUB8(a, b) _mm512_sub_pd(a, b)
+#define SKB_SUMS8(x) skb_sums8_avx512(x)
+#define SKB_LAST8(x) _mm512_permutexvar_pd(_mm512_set1_epi64(7), x)
 #define SKB_TABLE8(table, code) \
     _mm512_i32gather_pd(_mm256_cvtepu16_epi32(_mm_loadu_si128((const __m128i *)(code))), table, 8)
+
+static inline SKB_TARGET __m512d skb_sums8_avx512(__m512d x)
+{
+    x = _mm512_mask_add_pd(x, 0xaa, x, _mm512_movedup_pd(x));
+    x = _mm512_mask_add_pd(x, 0xcc, x, _mm512_permutex_pd(x, 0x55));
+    return _mm512_mask_add_pd(x, 0xf0, x, _mm512_permutexvar_pd(_mm512_set1_epi64(3), x));
+}
 
 #elif SKB_CAT(SKB_ROWS8_IS_AVX2, SKB_SUFFIX)
 
@@ -79,6 +92,23 @@ typedef struct {
 #define SKB_TABLE8(table, code)                                                                     \
     ((SKB_X8){_mm256_set_pd((table)[(code)[3]], (table)[(code)[2]], (table)[(code)[1]], (table)[(code)[0]]), \
               _mm256_set_pd((table)[(code)[7]], (table)[(code)[6]], (table)[(code)[5]], (table)[(code)[4]])})
+#define SKB_MAX8(a, b) ((SKB_X8){_mm256_max_pd((a).lo, (b).lo), _mm256_max_pd((a).hi, (b).hi)})
+#define SKB_SUB8(a, b) ((SKB_X8){_mm256_sub_pd((a).lo, (b).lo), _mm256_sub_pd((a).hi, (b).hi)})
+#define SKB_SUMS8(x) skb_sums8_avx2(x)
+#define SKB_LAST8(x) \
+    ((SKB_X8){_mm256_permute4x64_pd((x).hi, 0xff), _mm256_permute4x64_pd((x).hi, 0xff)})
+static inline SKB_TARGET __m256d skb_sums4_avx2(__m256d x)
+{
+    const __m256d zero = _mm256_setzero_pd();
+    x = _mm256_add_pd(x, _mm256_blend_pd(zero, _mm256_movedup_pd(x), 0xa));
+    return _mm256_add_pd(x, _mm256_blend_pd(zero, _mm256_permute4x64_pd(x, 0x55), 0xc));
+}
+static inline SKB_TARGET SKB_X8 skb_sums8_avx2(SKB_X8 x)
+{
+    x.lo = skb_sums4_avx2(x.lo);
+    x.hi = _mm256_add_pd(skb_sums4_avx2(x.hi), _mm256_permute4x64_pd(x.lo, 0xff));
+    return x;
+}
 static inline SKB_TARGET SKB_M8 skb_upto8_avx2(const uint16_t *code, __m128i cut)
 {
     __m128i c = _mm_loadu_si128((const __m128i *)code), m = _mm_cmpeq_epi16(_mm_min_epu16(c, cut), c);
@@ -115,6 +145,23 @@ typedef struct {
 #define SKB_TABLE8(table, code)                                                        \
     ((SKB_X8){{(table)[(code)[0]], (table)[(code)[1]]}, {(table)[(code)[2]], (table)[(code)[3]]}, \
               {(table)[(code)[4]], (table)[(code)[5]]}, {(table)[(code)[6]], (table)[(code)[7]]}})
+#define SKB_MAX2(p, q) SKB_OR2((skb_v2q)((p) > (q)), p, q)
+#define SKB_MAX8(p, q)                                                                 \
+    ((SKB_X8){SKB_MAX2((p).a, (q).a), SKB_MAX2((p).b, (q).b), SKB_MAX2((p).c, (q).c), SKB_MAX2((p).d, (q).d)})
+#define SKB_SUB8(p, q) ((SKB_X8){(p).a - (q).a, (p).b - (q).b, (p).c - (q).c, (p).d - (q).d})
+#define SKB_SUMS8(x) skb_sums8_base(x)
+#define SKB_LAST8(x) SKB_SET8((x).d[1])
+static inline skb_v2d skb_sums2_base(skb_v2d x) { return (skb_v2d){x[0], x[1] + x[0]}; }
+static inline SKB_X8 skb_sums8_base(SKB_X8 x)
+{
+    x.a = skb_sums2_base(x.a);
+    x.b = skb_sums2_base(x.b) + (skb_v2d){x.a[1], x.a[1]};
+    x.c = skb_sums2_base(x.c);
+    x.d = skb_sums2_base(x.d) + (skb_v2d){x.c[1], x.c[1]};
+    x.c += (skb_v2d){x.b[1], x.b[1]};
+    x.d += (skb_v2d){x.b[1], x.b[1]};
+    return x;
+}
 static inline SKB_X8 skb_load8_base(const double *p)
 {
     SKB_X8 x;

@@ -12,5 +12,10 @@
 #undef SKB_ADD_IF8
 #undef SKB_CHOOSE8
 #undef SKB_TABLE8
+#undef SKB_MAX8
+#undef SKB_MAX2
+#undef SKB_SUB8
+#undef SKB_SUMS8
+#undef SKB_LAST8
 #undef SKB_AND2
 #undef SKB_OR2

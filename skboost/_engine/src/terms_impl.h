@@ -3,57 +3,87 @@
  * below[c] is the sum over the first c cells of a line. A cut c of the cells a..b-1 of a line has the sides
  * (below[c] - below[a]) + add_left and (below[b] - below[c]) + add_right.
  */
+#include "rows8.h"
+
 #ifndef SKB_TERMS_SCALAR
 #define SKB_TERMS_SCALAR
 #include <float.h>
-#include <stddef.h>
-#include <stdint.h>
 
-#define SKB_CHAINS 8   /* independent running sums of skb_line_sums */
 #define SKB_NO_CUT -1.0 /* score of an illegal cut; legal ones are at least 0 */
 
-typedef double skb_v8d __attribute__((vector_size(64), aligned(8), may_alias));
-typedef int64_t skb_v8i __attribute__((vector_size(64), aligned(8), may_alias));
-
 typedef struct {
-    double start, end;           /* below[a], below[b] */
+    double start, end; /* below[a], below[b] */
     double add_left, add_right;
 } skb_sides_t;
 #endif
 
-/* below[0..n]: the line is cut into SKB_CHAINS parts whose running sums do not wait for each other. */
+/* below[0..n]: sums within eight cells, and what is below them. Cells of 0 never change a sum. */
 static SKB_TARGET void SKB_FN(skb_line_sums)(const double *restrict x, int n, double *restrict below)
 {
-    int part = n / SKB_CHAINS;
-    double s[SKB_CHAINS] = {0};
-    for (int i = 0; i < part; i++)
-        for (int k = 0; k < SKB_CHAINS; k++) {
-            s[k] += x[k * part + i];
-            below[k * part + i + 1] = s[k];
-        }
-    double carry = s[0];
-    for (int k = 1; k < SKB_CHAINS; k++) {
-        double *restrict b = below + k * part + 1;
-        for (int i = 0; i < part; i++)
-            b[i] += carry;
-        carry += s[k];
-    }
-    for (int i = SKB_CHAINS * part; i < n; i++) {
-        carry += x[i];
-        below[i + 1] = carry;
-    }
+    double rest[8] = {0};
+    SKB_X8 carry = SKB_SET8(0.0);
+    int i = 0;
     below[0] = 0.0;
+    for (; i < n; i += 8) {
+        SKB_X8 s;
+        if (i + 8 <= n) {
+            s = SKB_LOAD8(x + i);
+        } else {
+            memcpy(rest, x + i, (size_t)(n - i) * sizeof *x);
+            s = SKB_LOAD8(rest);
+        }
+        s = SKB_SUMS8(s);
+        if (i + 8 <= n) {
+            SKB_STORE8(below + i + 1, SKB_ADD8(carry, s));
+        } else {
+            SKB_STORE8(rest, SKB_ADD8(carry, s));
+            memcpy(below + i + 1, rest, (size_t)(n - i) * sizeof *x);
+        }
+        carry = SKB_ADD8(carry, SKB_LAST8(s));
+    }
 }
 
-/* G^2 D^-1 of both sides with the reciprocals of the denominators at hand. */
-static SKB_TARGET void SKB_FN(skb_known_scores)(
+static SKB_TARGET double SKB_FN(skb_largest)(int n, const double *score)
+{
+    double lane[8], top = SKB_NO_CUT;
+    SKB_X8 best = SKB_SET8(SKB_NO_CUT);
+    int c = 0;
+    for (; c + 8 <= n; c += 8)
+        best = SKB_MAX8(best, SKB_LOAD8(score + c));
+    SKB_STORE8(lane, best);
+    for (int k = 0; k < 8; k++)
+        top = lane[k] > top ? lane[k] : top;
+    for (; c < n; c++)
+        top = score[c] > top ? score[c] : top;
+    return top;
+}
+
+/* G^2 / D of both sides with the reciprocals of the denominators at hand; returns the largest. */
+static SKB_TARGET double SKB_FN(skb_known_scores)(
     int n, const double *restrict G, const double *restrict left, const double *restrict right, skb_sides_t g,
     double *restrict score)
 {
-    for (int c = 0; c < n; c++) {
-        double gl = (G[c] - g.start) + g.add_left, gr = (g.end - G[c]) + g.add_right;
-        score[c] = (gl * gl) * left[c] + (gr * gr) * right[c];
+    SKB_X8 start = SKB_SET8(g.start), end = SKB_SET8(g.end), best = SKB_SET8(SKB_NO_CUT);
+    SKB_X8 add_left = SKB_SET8(g.add_left), add_right = SKB_SET8(g.add_right);
+    double lane[8], top = SKB_NO_CUT;
+    int c = 0;
+    for (; c + 8 <= n; c += 8) {
+        SKB_X8 below = SKB_LOAD8(G + c);
+        SKB_X8 l = SKB_ADD8(SKB_SUB8(below, start), add_left), r = SKB_ADD8(SKB_SUB8(end, below), add_right);
+        SKB_X8 s = SKB_ADD8(SKB_MUL8(SKB_MUL8(l, l), SKB_LOAD8(left + c)),
+                            SKB_MUL8(SKB_MUL8(r, r), SKB_LOAD8(right + c)));
+        SKB_STORE8(score + c, s);
+        best = SKB_MAX8(best, s);
     }
+    SKB_STORE8(lane, best);
+    for (int k = 0; k < 8; k++)
+        top = lane[k] > top ? lane[k] : top;
+    for (; c < n; c++) {
+        double l = (G[c] - g.start) + g.add_left, r = (g.end - G[c]) + g.add_right;
+        score[c] = (l * l) * left[c] + (r * r) * right[c];
+        top = score[c] > top ? score[c] : top;
+    }
+    return top;
 }
 
 /* SKB_NO_CUT where a side is too light, else 0. */
@@ -98,28 +128,27 @@ static SKB_TARGET void SKB_FN(skb_add_monotone_scores)(
     }
 }
 
-static SKB_TARGET double SKB_FN(skb_largest)(int n, const double *score)
+/* Number of scores that equal value; first receives the position of the first one. */
+static SKB_TARGET int SKB_FN(skb_find_equal)(int n, const double *restrict score, double value, int *first)
 {
-    double lane[8], top = SKB_NO_CUT;
-    skb_v8d best = {top, top, top, top, top, top, top, top};
-    int c = 0;
-    for (; c + 8 <= n; c += 8) {
-        skb_v8d s = *(const skb_v8d *)(score + c);
-        skb_v8i more = s > best;
-        best = (skb_v8d)(((skb_v8i)s & more) | ((skb_v8i)best & ~more));
+    int found = 0;
+    for (int start = 0; start < n; start += 64) {
+        int end = start + 64 < n ? start + 64 : n;
+        int64_t count = 0;
+        for (int c = start; c < end; c++)
+            count += score[c] == value;
+        if (count && !found)
+            for (*first = start; score[*first] != value;)
+                ++*first;
+        found += (int)count;
     }
-    *(skb_v8d *)lane = best;
-    for (int k = 0; k < 8; k++)
-        top = lane[k] > top ? lane[k] : top;
-    for (; c < n; c++)
-        top = score[c] > top ? score[c] : top;
-    return top;
+    return found;
 }
 
-static SKB_TARGET int SKB_FN(skb_count_equal)(int n, const double *restrict score, double value)
+static SKB_TARGET void SKB_FN(skb_fill)(int n, double value, double *restrict out)
 {
-    int64_t count = 0;
-    for (int c = 0; c < n; c++)
-        count += score[c] == value;
-    return (int)count;
+    for (int i = 0; i < n; i++)
+        out[i] = value;
 }
+
+#include "rows8_end.h"
