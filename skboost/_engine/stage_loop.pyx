@@ -77,8 +77,9 @@ cdef enum:
     NOTHING_TO_GAIN = 3    # no term has a gain and all updates are 0
     DIVERGED = 4           # an update is not finite
     OUT_OF_MEMORY = 5
+    ENDED = 6              # by the caller
 
-REASONS = ("running", "rounds", "early_stopping", "no_gain", "diverged", "memory")
+REASONS = ("running", "rounds", "early_stopping", "no_gain", "diverged", "memory", "ended")
 MISSING_MODES = {"separate": MISSING_SEPARATE, "gain": MISSING_GAIN, "low": MISSING_LOW, "high": MISSING_HIGH}
 
 # One applied step; cut is the first cell b with u[b] != u[b + 1], a * size1 + b of a pair's cuts, -1 without cuts.
@@ -662,6 +663,17 @@ cdef class Stage:
             raise MemoryError("no memory for the log of a stage")
         return self.s.status != RUNNING
 
+    def end(self):
+        """End the stage here; the kept model is the one that a limit on the rounds would have left."""
+        if self.backend is None:
+            raise ValueError("this Stage was not initialised")
+        if self.busy:
+            raise RuntimeError("another thread runs this Stage")
+        if self.s.status == RUNNING:
+            self.s.status = ENDED
+            with nogil:
+                end_stage(&self.s)
+
     def tensors(self):
         """Return the kept model, of shape (n_cells_total, n_outputs): the terms' cells one after the other.
 
@@ -691,7 +703,7 @@ cdef class Stage:
 
     @property
     def reason(self):
-        """Why the stage ended: "rounds", "early_stopping", "no_gain", "diverged"; "running" before."""
+        """Why the stage ended: "rounds", "early_stopping", "no_gain", "diverged", "ended"; "running" before."""
         return REASONS[self.s.status]
 
     @property
