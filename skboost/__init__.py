@@ -2,6 +2,7 @@
 
 from skboost._uncertainty import Uncertainty
 from skboost._version import __version__
+from skboost.ebm import EBMClassifier, EBMRegressor
 from skboost.sglb import SGLBClassifier, SGLBRegressor
 
-__all__ = ["SGLBClassifier", "SGLBRegressor", "Uncertainty", "__version__"]
+__all__ = ["EBMClassifier", "EBMRegressor", "SGLBClassifier", "SGLBRegressor", "Uncertainty", "__version__"]

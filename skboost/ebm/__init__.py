@@ -1,3 +1,6 @@
 """Explainable boosting machines: additive models of shape functions."""
 
-__all__ = []
+from skboost.ebm._estimators import EBMClassifier, EBMRegressor
+from skboost.ebm._shapes import Axis, TermShape
+
+__all__ = ["Axis", "EBMClassifier", "EBMRegressor", "TermShape"]

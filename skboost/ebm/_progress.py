@@ -68,7 +68,9 @@ class Progress:
             if self._callback is not None:
                 if loop.n_steps > n_called:
                     n_called = loop.n_steps
-                    finished = self._call(loop, bag, stage) or finished
+                    if self._call(loop, bag, stage) and not finished:
+                        loop.end()
+                        finished = True
             elif not finished:
                 elapsed = max(time.perf_counter() - started, 1e-6)
                 chunk = max(1, min(4 * chunk, int(chunk * SECONDS_PER_CHUNK / elapsed)))
@@ -131,16 +133,25 @@ def for_each_bag(work, n_bags, n_threads, progress):
             work(bag)
         return
     with ThreadPoolExecutor(n_threads, thread_name_prefix="skboost") as pool:
-        futures = [pool.submit(work, bag) for bag in range(n_bags)]
+        futures = [pool.submit(_work_unless_stopped, work, bag, progress.stop) for bag in range(n_bags)]
         try:
-            pending = futures
-            while pending:
-                # Short waits: an interrupt of the user reaches the main thread between two of them.
-                done, pending = wait(pending, SECONDS_BETWEEN_LOOKS, FIRST_EXCEPTION)
-                for future in done:
-                    future.result()
+            # Short waits: an interrupt of the user reaches the main thread between two of them.
+            while wait(futures, SECONDS_BETWEEN_LOOKS, FIRST_EXCEPTION).not_done and not progress.stop.is_set():
+                pass
         except BaseException:
             progress.stop.set()
-            for future in futures:
-                future.cancel()
             raise
+    errors = [future.exception() for future in futures]
+    for error in errors:
+        if error is not None and not isinstance(error, Stopped):
+            raise error
+
+
+def _work_unless_stopped(work, bag, stop):
+    if stop.is_set():
+        raise Stopped
+    try:
+        work(bag)
+    except BaseException:
+        stop.set()
+        raise
