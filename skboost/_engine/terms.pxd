@@ -35,7 +35,7 @@ cdef void fill_term_cache(const term_t *term, const double *W, const term_option
                           term_cache_t *cache) noexcept nogil
 
 # Best tree of at most max_leaves leaves, grown best first: u, of shape (n_outputs, n_cells), receives -G / (H + l2) of
-# each cell's leaf, 0 where H is below the smallest normal double. Returns the gain: the sum over leaves and outputs of
+# each cell's leaf, 0 where H is below the smallest normal double. Returns the gain, the sum over leaves and outputs of
 # G^2 / (H + l2) less that of the whole; 0 and a constant u when no cut is legal and gains. A draw of key chooses
 # between equal cuts. cache may be NULL.
 cdef double search_term(const term_t *term, const sums_t *sums, const term_options_t *options,

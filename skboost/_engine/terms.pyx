@@ -281,7 +281,7 @@ cdef double value_of(const line_t *line, int k, int start, int end, int block) n
 
 cdef double score_cuts(const line_t *line, const leaf_t *leaf, int side, int first, int n, double lower, double upper,
                        double *score) noexcept nogil:
-    """Scores of the cuts first..first+n-1 of a leaf with the block, if it holds it, on one side; returns the largest."""
+    """Scores of the cuts first..first+n-1 of a leaf, its block if any on one side; returns the largest."""
     cdef const term_options_t *options = line.options
     cdef double least = max(options.min_hessian, DBL_MIN)
     cdef double on_left = 1.0 if leaf.block and side == LEFT else 0.0
