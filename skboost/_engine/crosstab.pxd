@@ -37,5 +37,5 @@ cdef class CrossTab:
     cdef readonly bint complete          # every boundary is an anchor
 
     cdef int reserve(self, const int64_t[::1] kept, const double[::1] times) except -1
-    cdef int build(self, const int64_t[::1] kept, spacing, max_bytes, int n_threads) except -1
+    cdef int build(self, const int64_t[::1] kept, spacing, n_steps, max_bytes, int n_threads) except -1
     cdef int64_t place(self, const int64_t[:, ::1] ends, skb_boundary *boundary, int64_t *between) except -1

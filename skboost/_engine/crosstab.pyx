@@ -1,4 +1,10 @@
-"""Cross-table of the cells of all features, as prefix rows kept at anchors."""
+"""Cross-table of the cells of all features, as prefix rows kept at anchors.
+
+For n rows, K features, D cells in all, and rows of the table of R bytes, in nanoseconds of one core:
+
+- construction: ROW_TIME n K^2 + BYTE_TIME R for every anchor, of which there are about n K / spacing;
+- a step that reads one row: ENTRY_TIME D, and COMPLETION_TIME K for each of spacing / 4 rows between anchors on average.
+"""
 
 from cython.parallel cimport prange
 from libc.stdint cimport int64_t, uint16_t
@@ -6,6 +12,7 @@ from libc.stdlib cimport free
 from libc.string cimport memcpy, memset
 
 import math
+from typing import NamedTuple
 
 import numpy as np
 
@@ -25,11 +32,34 @@ cdef extern from "crosstab_build.h" nogil:
     int skb_crosstab_fill(skb_crosstab *t, int k, const uint16_t *column, const int64_t *kept, const int64_t *ends,
                           int keep_order) noexcept
 
-SPACING = 0.35            # rows between anchors, in units of cells per feature
+ROW_TIME = 1.0
+BYTE_TIME = 0.25
+ENTRY_TIME = 0.14
+COMPLETION_TIME = 1.2
+
 UNIT_SLACK = 2.0 ** -46   # a weight is a multiple of a unit up to this relative error
 GRID_BITS = 51            # of the heaviest cell; the rest is room for the rounding of its rows
 CELLS_MAX = 2 ** 16
 ROWS_MAX = 2 ** 31 - 2
+
+
+class Costs(NamedTuple):
+    """Most rows between anchors, and the nanoseconds that go with them."""
+
+    spacing: int
+    build: float
+    step: float
+
+
+def costs(n_rows, n_features, n_cells, row_bytes, n_steps):
+    """Return the best spacing of anchors for so many steps, and its costs."""
+    anchor, gap = BYTE_TIME * row_bytes, COMPLETION_TIME * n_features / 4
+    spacing = max(1, math.ceil(math.sqrt(n_rows * n_features * anchor / (gap * max(1, n_steps)))))
+    n_anchors = min(n_cells, n_rows * n_features / spacing)
+    # Where cells hold more rows than the spacing, every boundary is an anchor.
+    rows_between = 0 if n_rows * n_features > spacing * n_cells else spacing
+    return Costs(spacing, ROW_TIME * n_rows * n_features**2 + n_anchors * anchor,
+                 ENTRY_TIME * n_cells + rows_between * gap)
 
 
 def weight_unit(weight, n_copies=None):
@@ -71,8 +101,9 @@ cdef class CrossTab:
     n_copies : int array of shape (n_rows,) or None
         Copies that a row stands for: parts of a row with fewer copies have multiples of `unit` as weights then.
     spacing : int or None
-        Most rows between anchors: the more, the smaller the table. No sum depends on it. None: by the cost of
-        completing rows.
+        Most rows between anchors: the more, the smaller the table. No sum depends on it. None: by `costs`.
+    n_steps : int
+        Rows of the table that will be read.
     max_bytes : int
         The spacing grows until the anchors take no more, or none is left.
     n_threads : int
@@ -80,7 +111,7 @@ cdef class CrossTab:
     """
 
     def __cinit__(self, const uint16_t[:, ::1] cells not None, n_cells, const double[::1] weight not None, *,
-                  unit=None, n_copies=None, spacing=None, max_bytes=2 ** 30, int n_threads=1):
+                  unit=None, n_copies=None, spacing=None, n_steps=100_000, max_bytes=2 ** 30, int n_threads=1):
         self.n_cells = checked_sizes(cells, n_cells)
         weights = np.asarray(weight)
         if weights.shape[0] != cells.shape[1]:
@@ -103,7 +134,7 @@ cdef class CrossTab:
         if kept.size > ROWS_MAX:
             raise ValueError(f"a cross-table takes at most {ROWS_MAX} rows")
         self.reserve(kept, times[kept])
-        self.build(kept, spacing, max_bytes, max(1, n_threads))
+        self.build(kept, spacing, n_steps, max_bytes, max(1, n_threads))
 
     def __dealloc__(self):
         skb_crosstab_release(&self.c)
@@ -160,7 +191,7 @@ cdef class CrossTab:
                 skb_crosstab_gather(&self.c, &self.cells[0, 0], self.cells.shape[1], &kept[0])
         return 0
 
-    cdef int build(self, const int64_t[::1] kept, spacing, max_bytes, int n_threads) except -1:
+    cdef int build(self, const int64_t[::1] kept, spacing, n_steps, max_bytes, int n_threads) except -1:
         """Place the anchors within max_bytes and write them."""
         cdef int k, n_features = self.c.n_features, failed = 0
         cdef int64_t[:, ::1] ends = np.zeros((n_features, int(self.n_cells.max())), dtype=np.int64)
@@ -169,7 +200,7 @@ cdef class CrossTab:
         if rows:
             for k in prange(n_features, num_threads=n_threads, schedule="static", nogil=True):
                 skb_crosstab_ends(&self.c, k, &self.cells[k, 0], rows, &ends[k, 0])
-        self.spacing = spacing or max(1, math.ceil(SPACING * self.n_cells.sum() / n_features))
+        self.spacing = spacing or costs(self.c.n_rows, n_features, self.c.n_cells, self.c.row_bytes, n_steps).spacing
         while self.place(ends, NULL, NULL) and self.n_bytes > max_bytes:
             self.spacing *= 2
         self.place(ends, self.c.boundary, &between[0])
@@ -208,8 +239,8 @@ cdef checked_sizes(const uint16_t[:, ::1] cells, n_cells):
     sizes = np.asarray(n_cells)
     if sizes.shape != (cells.shape[0],) or not sizes.size or not np.issubdtype(sizes.dtype, np.integer):
         raise ValueError(f"n_cells needs {cells.shape[0]} integers, at least one")
-    if sizes.min() < 1 or sizes.max() > CELLS_MAX:
-        raise ValueError(f"n_cells must lie between 1 and {CELLS_MAX}")
+    if sizes.min() < 2 or sizes.max() > CELLS_MAX:
+        raise ValueError(f"n_cells must lie between 2 and {CELLS_MAX}")
     if cells.shape[1] and (np.asarray(cells).max(axis=1) >= sizes).any():
         raise ValueError("cells has codes beyond n_cells")
     return sizes.astype(np.int64)

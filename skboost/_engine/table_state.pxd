@@ -3,34 +3,36 @@
 from libc.stdint cimport int64_t, uint16_t
 
 from skboost._engine.crosstab cimport CrossTab
-from skboost._engine.stage cimport BackEnd
+from skboost._engine.stage cimport BackEnd, backend_t
 from skboost._engine.table_sums cimport table_sums_t
 
-# Sums over the cells under the model at the start, and what they weigh.
-ctypedef struct part_t:
-    const double *row_weight    # of all rows
-    double *start               # (n_cells,) sums of w (f - y); also takes the steps that go row by row
-    double *weight              # (n_cells,)
-    double *now                 # (n_cells of a feature,) work
-
 ctypedef struct table_state_t:
-    table_sums_t sums           # of table 0, which holds the training rows or all rows, and of the validation rows
-    bint of_all                 # table 0 holds all rows: the training rows are all but the validation rows
+    table_sums_t sums           # of table 0: training rows or all rows; of table 1: validation rows
+    bint of_all                 # table 0 holds all rows: the training rows are those less the ones of table 1
     const uint16_t *cells       # (n_features, n_rows)
     int64_t n_rows
-    part_t train
-    part_t valid                # arrays are NULL without validation rows
     double shift                # added to all rows, not yet to the sums
-    double loss                 # sum of w (f - y)^2 / 2 over the validation rows
-    double loss_low             # its rounding error so far
-    double total                # weight of the validation rows
-    int *changes                # work
+    int *changes                # work, an entry per cell of a feature
+    # training rows; their sums at the start are part of the sums of table 0
+    const double *train_weight  # (n_rows,)
+    double *W                   # (n_cells,)
+    double *G                   # work
+    # validation rows by table 1, NULL where there is none
+    const double *val_weight    # (n_rows,)
+    double *val_W               # (n_cells,)
+    double *val_G               # (n_cells,) sums of w (f - y) at the start; also takes the steps that go row by row
+    double squares              # sum of w (f - y)^2
+    double squares_low          # its rounding error so far
+    double total                # of val_weight
+    # validation rows by row; self is NULL where there are none
+    backend_t val_rows
 
 cdef class TableState(BackEnd):
     cdef table_state_t state
-    cdef readonly tuple tables      # (of table 0, of the validation rows or None)
-    cdef tuple rows                 # kept alive: arrays that the state points to
+    cdef readonly tuple tables      # of table 0 and table 1, None where there is none
+    cdef readonly BackEnd val_rows  # validation rows, None where table 1 holds them or there are none
+    cdef tuple rows                 # kept alive
 
-    cdef int reserve(self, CrossTab table, const double[::1] train_weight, const double[::1] valid_weight,
-                     max_bytes) except -1
+    cdef int reserve(self, CrossTab table, const double[::1] train_weight, const double[::1] val_weight,
+                     max_bytes, plan) except -1
     cdef int start(self, const double[::1] residual) except -1

@@ -8,7 +8,7 @@ from libc.stdint cimport int64_t
 from skboost._engine.crosstab cimport CrossTab, skb_crosstab
 
 cdef enum:
-    QUEUE = 32      # updates that may wait
+    QUEUE = 16      # updates that may wait
 
 ctypedef struct followed_t:
     const skb_crosstab *table

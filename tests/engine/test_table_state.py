@@ -12,8 +12,8 @@ from numpy.testing import assert_allclose, assert_array_equal
 
 from skboost._engine import crosstab, table_state
 
-SIZES = np.array([3, 40, 17, 60, 1, 2])
-ALL_BITS = 10**12  # a spacing without anchors
+SIZES = np.array([3, 40, 17, 60, 2, 2])
+PLANS = ["shared", "own", "own tables"]
 
 
 def make_bag(kind="ones", n=400, seed=0, sizes=SIZES):
@@ -44,9 +44,9 @@ def random_step(rng, size):
 class Rows:
     """The model on rows, summed afresh whenever it is asked."""
 
-    def __init__(self, cells, sizes, y, offset, train, valid):
+    def __init__(self, cells, sizes, y, score, train, valid):
         self.cells, self.sizes, self.y, self.train, self.valid = cells, sizes, y, train, valid
-        self.score = np.array(offset[0])
+        self.score = np.array(score[0])
 
     def sums(self, term):
         cell, size = self.cells[term], self.sizes[term]
@@ -55,21 +55,23 @@ class Rows:
 
     def apply(self, term, u):
         self.score += u[self.cells[term]]
-        return np.average((self.score - self.y) ** 2 / 2, weights=self.valid) if self.valid.any() else np.nan
+        return np.average((self.score - self.y) ** 2, weights=self.valid) if self.valid.any() else np.nan
 
 
-def make_states(kind, n=400, seed=0, **options):
+def make_states(kind, n=400, seed=0, plan="shared", max_bytes=2**30, **options):
     cells, weight, train, valid = make_bag(kind, n, seed)
     rng = np.random.default_rng(seed)
-    y, offset = rng.normal(size=n), rng.normal(size=(1, n))
+    y, score = rng.normal(size=n), rng.normal(size=(1, n))
     table = crosstab.CrossTab(cells, SIZES, weight, **options)
-    return table_state.TableState(table, y, offset, train, valid), Rows(cells, SIZES, y, offset, train, valid), rng
+    state = table_state.TableState(table, y, score, train, valid, plan=plan, max_bytes=max_bytes)
+    return state, Rows(cells, SIZES, y, score, train, valid), rng
 
 
 @pytest.mark.parametrize("kind", ["ones", "whole", "fractional"])
 @pytest.mark.parametrize("n", [5, 400, 5000])
-def test_sums_and_metric_at_every_step(kind, n, seed):
-    state, rows, rng = make_states(kind, n, seed)
+@pytest.mark.parametrize("plan", PLANS)
+def test_sums_and_metric_at_every_step(plan, kind, n, seed):
+    state, rows, rng = make_states(kind, n, seed, plan)
     assert_allclose(state.refresh(), rows.apply(0, np.zeros(SIZES[0])), rtol=1e-12)
     for _ in range(150):
         term = rng.integers(len(SIZES))
@@ -87,14 +89,15 @@ def test_sums_and_metric_at_every_step(kind, n, seed):
         assert_allclose(parts[0][0], np.add.reduceat(expected_G[0], starts), rtol=1e-11, atol=1e-11 * n)
         assert_allclose(parts[1][0], np.add.reduceat(expected_W, starts), rtol=1e-13)
         u = random_step(rng, SIZES[term])
-        assert_allclose(state.apply(term, u[None]), rows.apply(term, u), rtol=1e-10)
+        assert_allclose(state.apply(term, u[None]), rows.apply(term, u), rtol=1e-10, atol=1e-11)
 
 
 @pytest.mark.parametrize("kind", ["ones", "fractional"])
-def test_no_bit_depends_on_the_anchors(kind):
+@pytest.mark.parametrize("plan", PLANS)
+def test_no_bit_depends_on_the_anchors(plan, kind):
     runs = []
-    for options in {"spacing": 1}, {"spacing": 100}, {"spacing": ALL_BITS}, {}:
-        state, _, rng = make_states(kind, **options)
+    for options in {"spacing": 1}, {"spacing": 100}, {"spacing": 10**12}, {"max_bytes": 20000}, {"max_bytes": 0}:
+        state, _, rng = make_states(kind, plan=plan, **options)
         runs.append(trace(state, rng))
     assert len(set(runs)) == 1
 
@@ -141,41 +144,47 @@ def test_equal_features_have_equal_sums_to_the_bit():
 
 
 @pytest.mark.parametrize("with_valid", [True, False])
-def test_bags_with_multiplicities_have_tables_of_their_own(with_valid, seed):
+@pytest.mark.parametrize("plan", ["auto", "own", "own tables"])
+def test_bags_with_multiplicities_have_tables_of_their_own(plan, with_valid, seed):
     cells, weight, _, _ = make_bag("ones", seed=seed)
     rng = np.random.default_rng(seed)
     times = rng.integers(-2, 4, 400)
     train, valid = np.maximum(times, 0.0), np.maximum(-times, 0.0)
     if not with_valid:
         valid = np.zeros(400)
-    y, offset = rng.normal(size=400), rng.normal(size=(1, 400))
-    state = table_state.TableState(
-        crosstab.CrossTab(cells, SIZES, weight), y, offset, train, valid if with_valid else None
-    )
-    rows = Rows(cells, SIZES, y, offset, train, valid)
+    y, score = rng.normal(size=400), rng.normal(size=(1, 400))
+    table = crosstab.CrossTab(cells, SIZES, weight)
+    state = table_state.TableState(table, y, score, train, valid, plan=plan)
+    assert state.tables[0] is not table
+    rows = Rows(cells, SIZES, y, score, train, valid)
+    with pytest.raises(ValueError, match="add up"):
+        table_state.TableState(table, y, score, train, valid, plan="shared")
     for _ in range(50):
         term = rng.integers(len(SIZES))
         assert_allclose(state.sums(term)[0], rows.sums(term)[0], atol=1e-10)
         u = random_step(rng, SIZES[term])
-        assert_allclose(state.apply(term, u[None]), rows.apply(term, u), rtol=1e-10)
+        assert_allclose(state.apply(term, u[None]), rows.apply(term, u), rtol=1e-10, atol=1e-11)
 
 
 def test_without_validation_rows_there_is_no_metric():
     cells, weight, _, _ = make_bag()
-    for valid in None, np.zeros(400):
-        state = table_state.TableState(
-            crosstab.CrossTab(cells, SIZES, weight), np.ones(400), np.zeros((1, 400)), weight, valid
-        )
+    for plan in "auto", *PLANS:
+        table = crosstab.CrossTab(cells, SIZES, weight)
+        state = table_state.TableState(table, np.ones(400), np.zeros((1, 400)), weight, np.zeros(400), plan=plan)
         assert np.isnan(state.refresh())
         assert np.isnan(state.apply(0, np.ones((1, 3))))
         assert_array_equal(state.sums(0)[0], [np.zeros(3)])
+        assert plan != "auto" or state.tables == (table, None)
 
 
-def test_the_metric_reaches_zero_without_losing_its_sign():
+@pytest.mark.parametrize("plan", PLANS)
+def test_the_metric_reaches_zero_without_losing_its_sign(plan):
     """A validation loss that falls by many orders is followed to rounding errors of its start, and is not negative."""
     cells, weight, train, valid = make_bag(sizes=(6,))
     y = 1e3 * np.arange(6.0)[cells[0]]
-    state = table_state.TableState(crosstab.CrossTab(cells, [6], weight), y, np.zeros((1, 400)), train, valid)
+    state = table_state.TableState(
+        crosstab.CrossTab(cells, [6], weight), y, np.zeros((1, 400)), train, valid, plan=plan
+    )
     start = state.refresh()
     for _ in range(60):
         u = 0.5 * (-state.sums(0)[0] / np.maximum(state.sums(0)[2], 1))
@@ -183,14 +192,13 @@ def test_the_metric_reaches_zero_without_losing_its_sign():
     assert 0 <= end <= 1e-15 * start
 
 
-def test_a_validation_target_out_of_scale_leaves_training_sums_alone():
+@pytest.mark.parametrize("plan", PLANS)
+def test_a_validation_target_out_of_scale_leaves_training_sums_alone(plan):
     cells, weight, train, valid = make_bag()
     y = np.random.default_rng(0).normal(size=400)
-    wild = np.where(train > 0, y, 1e200)
-    states = [
-        table_state.TableState(crosstab.CrossTab(cells, SIZES, weight), t, np.zeros((1, 400)), train, valid)
-        for t in (y, wild)
-    ]
+    wild = np.where(train > 0, y, 1e100)
+    table = crosstab.CrossTab(cells, SIZES, weight)
+    states = [table_state.TableState(table, t, np.zeros((1, 400)), train, valid, plan=plan) for t in (y, wild)]
     rng = np.random.default_rng(1)
     for _ in range(20):
         term = rng.integers(len(SIZES))
@@ -198,6 +206,22 @@ def test_a_validation_target_out_of_scale_leaves_training_sums_alone():
         for state in states:
             state.apply(term, u)
         assert_array_equal(states[0].sums(term)[0], states[1].sums(term)[0])
+
+
+def test_the_plan_follows_the_cost():
+    """Few validation rows beside many cells: one by one. Many of them: by tables, shared where that is possible."""
+    rng = np.random.default_rng(0)
+
+    def tables_of(n, sizes, train_times=1):
+        cells = np.array([rng.integers(0, size, n) for size in sizes], dtype=np.uint16)
+        valid = (rng.random(n) < 0.2).astype(float)
+        table = crosstab.CrossTab(cells, sizes, np.ones(n))
+        state = table_state.TableState(table, np.zeros(n), np.zeros((1, n)), train_times * (1 - valid), valid)
+        return state.tables[0] is table, state.tables[1] is not None
+
+    assert tables_of(1000, [300, 300]) == (False, False)
+    assert tables_of(50000, [10, 10]) == (True, True)
+    assert tables_of(50000, [10, 10], 2) == (False, True)
 
 
 def test_threads_share_a_table():
@@ -219,7 +243,7 @@ def test_threads_share_a_table():
 
 
 def digest():
-    return [trace(*make_states(kind, 1000)[::2]) for kind in ("ones", "whole", "fractional")]
+    return [trace(*make_states(kind, 1000, plan=plan)[::2]) for kind in ("ones", "fractional") for plan in PLANS]
 
 
 def test_bits_do_not_depend_on_the_instruction_set():
@@ -240,29 +264,33 @@ def test_bits_do_not_depend_on_the_instruction_set():
 @pytest.mark.parametrize(
     ("change", "match"),
     [
-        ({"y": np.zeros(399)}, "y needs"),
-        ({"y": np.full(400, np.nan)}, "y must be finite"),
-        ({"offset": np.zeros((2, 400))}, "offset"),
-        ({"offset": np.zeros((1, 399))}, "offset"),
-        ({"offset": np.full((1, 400), np.inf)}, "offset"),
-        ({"train_weight": np.ones(399)}, "train_weight"),
-        ({"train_weight": np.full(400, -1.0)}, "train_weight"),
-        ({"train_weight": np.full(400, np.inf)}, "train_weight"),
-        ({"valid_weight": np.ones(401)}, "valid_weight"),
-        ({"valid_weight": np.full(400, np.nan)}, "valid_weight"),
+        ({"y": np.zeros(399)}, "y must have shape"),
+        ({"y": np.full(400, np.nan)}, "y holds"),
+        ({"score": np.zeros((2, 400))}, "score must have shape"),
+        ({"score": np.zeros(400)}, "score must have shape"),
+        ({"score": np.full((1, 400), np.inf)}, "score holds"),
+        ({"train_weight": np.ones(399)}, "train_weight must have shape"),
+        ({"train_weight": np.full(400, -1.0)}, "train_weight holds"),
+        ({"train_weight": np.full(400, np.inf)}, "train_weight holds"),
+        ({"train_weight": np.zeros(400)}, "train_weight must be positive"),
+        ({"val_weight": np.ones(401)}, "val_weight must have shape"),
+        ({"val_weight": np.full(400, np.nan)}, "val_weight holds"),
+        ({"plan": "rows"}, "plan"),
     ],
 )
 def test_bad_arguments(change, match):
     cells, weight, train, valid = make_bag()
     arguments = {
         "y": np.zeros(400),
-        "offset": np.zeros((1, 400)),
+        "score": np.zeros((1, 400)),
         "train_weight": train,
-        "valid_weight": valid,
+        "val_weight": valid,
         **change,
     }
     with pytest.raises(ValueError, match=match):
-        table_state.TableState(crosstab.CrossTab(cells, SIZES, weight), *arguments.values())
+        table_state.TableState(crosstab.CrossTab(cells, SIZES, weight), **arguments)
+    with pytest.raises(TypeError):
+        table_state.TableState(None, np.zeros(400), np.zeros((1, 400)), train, valid)
 
 
 def test_bad_calls():

@@ -41,27 +41,31 @@ typedef struct {
     char *rows;
 } skb_crosstab;
 
-#define SKB_ADD_CELLS(type, from, to, m)                                        \
-    for (int c = (from); c < (to); c++) {                                       \
-        type *entry = (type *)(into + t->column_byte[c]) + code[c];             \
-        *entry = (type)(*entry + (m));                                          \
+#define SKB_ADD_CELLS(type, from, to, m)                            \
+    for (int c = (from); c < (to); c++) {                           \
+        type *entry = (type *)(into + first[c]) + code[c];          \
+        *entry = (type)(*entry + (m));                              \
     }
 
 /* Add `sign` times the rows to a row of the table. */
-static inline void skb_crosstab_add(const skb_crosstab *t, char *into, const uint32_t *rows, int64_t n, int sign)
+static inline void skb_crosstab_add(const skb_crosstab *t, char *restrict into, const uint32_t *restrict rows,
+                                    int64_t n, int sign)
 {
-    const int *end = t->width_end;
-    int64_t far = n - SKB_LOOK_AHEAD;
+    const int end1 = t->width_end[0], end2 = t->width_end[1], end4 = t->width_end[2], end8 = t->width_end[3];
+    const int width = t->n_features;
+    const int64_t *restrict first = t->column_byte;
+    const uint16_t *restrict codes = t->codes;
+    const double *restrict weight = t->times;
     for (int64_t i = 0; i < n; i++) {
-        const uint16_t *code = t->codes + (int64_t)rows[i] * t->n_features;
-        double times = t->times ? t->times[rows[i]] * sign : sign;
-        int32_t m = end[2] ? (int32_t)times : 0;
-        if (i < far)
-            __builtin_prefetch(t->codes + (int64_t)rows[i + SKB_LOOK_AHEAD] * t->n_features);
-        SKB_ADD_CELLS(uint8_t, 0, end[0], m)
-        SKB_ADD_CELLS(uint16_t, end[0], end[1], m)
-        SKB_ADD_CELLS(int32_t, end[1], end[2], m)
-        SKB_ADD_CELLS(double, end[2], end[3], times)
+        const uint16_t *restrict code = codes + (int64_t)rows[i] * width;
+        double times = weight ? weight[rows[i]] * sign : sign;
+        int32_t m = end4 ? (int32_t)times : 0;
+        if (i + SKB_LOOK_AHEAD < n)
+            __builtin_prefetch(codes + (int64_t)rows[i + SKB_LOOK_AHEAD] * width);
+        SKB_ADD_CELLS(uint8_t, 0, end1, m)
+        SKB_ADD_CELLS(uint16_t, end1, end2, m)
+        SKB_ADD_CELLS(int32_t, end2, end4, m)
+        SKB_ADD_CELLS(double, end4, end8, times)
     }
 }
 
