@@ -289,7 +289,9 @@ cdef double score_cuts(const line_t *line, const leaf_t *leaf, int side, int fir
     cdef skb_sides_t g, h
     cdef Py_ssize_t at
     cdef int k
-    if line.reciprocals != NULL and leaf.start == 0 and leaf.end == line.length and not line.monotone:
+    # The whole line only: once the block is a leaf of its own the cells of the line are not the whole.
+    if (line.reciprocals != NULL and leaf.start == 0 and leaf.end == line.length and leaf.block == line.has_block
+            and not line.monotone):
         g = sides_of(line.G, leaf.start, leaf.end, on_left * line.block_G[0], on_right * line.block_G[0])
         at = <Py_ssize_t>(2 * side) * line.cache_stride + first
         return skb_d_known_scores(n, line.G + first, line.reciprocals + at,
@@ -458,7 +460,7 @@ cdef void whole_update(const line_t *line, const term_t *term, const sums_t *sum
 
 
 cdef double separate_gain(const line_t *line, const term_t *term, const sums_t *sums) noexcept nogil:
-    """What the missing cell's own leaf gains."""
+    """What the missing cell's own leaf gains; with l2 it may lose."""
     cdef double gain = 0.0, l2 = line.options.l2_regularization, G, H
     cdef Py_ssize_t at
     cdef int k
@@ -468,7 +470,7 @@ cdef double separate_gain(const line_t *line, const term_t *term, const sums_t *
         H = line.H[<Py_ssize_t>k * line.stride + line.length]
         gain += (leaf_score(G, H, l2) + leaf_score(sums.G[at], sums.H[at], l2)
                  - leaf_score(G + sums.G[at], H + sums.H[at], l2))
-    return gain if gain > 0.0 and gain <= DBL_MAX else 0.0
+    return gain if -DBL_MAX <= gain <= DBL_MAX else 0.0
 
 
 cdef double search_term(const term_t *term, const sums_t *sums, const term_options_t *options,
