@@ -7,6 +7,7 @@ import pytest
 from oracles import ebm, ebm_fit
 
 from skboost import EBMClassifier, EBMRegressor
+from skboost._engine import interactions, terms
 from skboost._random import resolve_seed
 
 LOSSES = {"reg": "squared_error", "bin": "binary", "mc": "multinomial", "poisson": "poisson"}
@@ -93,6 +94,10 @@ def coarse_map(resolutions, nominal):
 def assert_same_model(model, twin, X, tolerance=1e-10):
     assert model.term_features_ == twin.features
     several = len(twin.intercept) > 1
+    if several:
+        # Probabilities do not depend on the mean over the classes: the library stores scores of mean zero.
+        twin.bagged = [scores - scores.mean(axis=1, keepdims=True) for scores in twin.bagged]
+        twin.intercepts = twin.intercepts - twin.intercepts.mean(axis=1, keepdims=True)
     for t, weights in enumerate(model.bin_weights_):
         pairs = [(model.term_scores_[t], twin.mean(t)), (model.standard_deviations_[t], twin.deviation(t))]
         pairs += list(zip(model.bagged_scores_[t], twin.bagged[t], strict=True))
@@ -180,3 +185,79 @@ def test_ranking_of_pairs(task):
     wanted = ebm_fit.rank_pairs(twin.terms[:4], coarse, fits, LOSSES[task], stages[0].y, ebm.Rules(), 2)
     assert sorted(wanted) == model.term_features_[4:]
     assert (2, 3) in wanted
+
+
+# ---------------------------------------------------------------- searches
+
+
+def drawn_sums(rng, shape):
+    """Random sums of cells of which some are empty, the unseen ones always."""
+    n_outputs = rng.integers(1, 4)
+    weight = rng.poisson(rng.choice([0.7, 5, 30]), shape).astype(float)
+    for axis in range(len(shape)):
+        end = np.moveaxis(weight, axis, 0)
+        end[-1] = 0
+        end[0] *= rng.random() < 0.7
+    grad = rng.normal(size=(n_outputs, *shape)) * np.sqrt(weight)
+    return grad, weight * rng.uniform(0.05, 0.25, grad.shape), weight
+
+
+def drawn_rules(rng):
+    return {
+        "min_samples_leaf": rng.choice([0.0, 4.0, 20.0]),
+        "min_hessian": rng.choice([0.0, 1.0]),
+        "l2_regularization": rng.choice([0.0, 2.0]),
+    }
+
+
+def twin_rules(rules, **others):
+    rules = dict(rules)
+    return ebm.Rules(l2=rules.pop("l2_regularization"), **rules, **others)
+
+
+@pytest.mark.parametrize("squared", [False, True])
+def test_search_of_a_line(seed, squared):
+    """Values of every cell, empty ones too, and gains; ties settled by the same draws; weights cached if `squared`."""
+    rng = np.random.default_rng(seed)
+    ways = ("separate", "gain", "low", "high")
+    for _ in range(1000):
+        grad, hess, weight = drawn_sums(rng, (rng.integers(3, 12),))
+        if squared:
+            grad, hess = grad[:1], weight[None]
+        nominal, way, leaves = bool(rng.integers(2)), rng.integers(4), int(rng.integers(2, 6))
+        monotone = int(rng.integers(-1, 2)) if len(grad) == 1 and not nominal else 0
+        rules = drawn_rules(rng) | {"min_cat_samples": rng.choice([0.0, 3.0]), "cat_smooth": rng.choice([1.0, 10.0])}
+        key = int(rng.integers(2**62))
+        found, gain = terms.search(
+            grad,
+            None if squared else hess,
+            weight,
+            nominal=nominal,
+            monotone=monotone,
+            max_leaves=leaves,
+            missing=way,
+            key=key,
+            cached=squared,
+            **rules,
+        )
+        wanted, wanted_gain = ebm.search_main(
+            np.concatenate([grad, hess, weight[None]]),
+            twin_rules(rules, max_leaves=leaves, missing=ways[way]),
+            nominal,
+            monotone,
+            lambda counter, n, key=key: int(ebm_fit.uniform(key, counter) * n),
+        )
+        np.testing.assert_allclose(found, wanted, atol=1e-11)
+        np.testing.assert_allclose(gain, wanted_gain, rtol=1e-9, atol=1e-11)
+
+
+def test_search_of_a_pair(seed):
+    """Values of the cells with rows, and gains; trees of equal parts may differ in cells without rows."""
+    rng = np.random.default_rng(seed)
+    for _ in range(200):
+        grad, hess, weight = drawn_sums(rng, tuple(rng.integers(3, 11, 2)))
+        rules = drawn_rules(rng)
+        found, gain, _ = interactions.search(grad, hess, weight, **rules)
+        wanted, wanted_gain = ebm.search_pair(np.concatenate([grad, hess, weight[None]]), twin_rules(rules))
+        np.testing.assert_allclose(found[:, weight > 0], wanted[:, weight > 0], atol=1e-11)
+        np.testing.assert_allclose(gain, wanted_gain, rtol=1e-9, atol=1e-11)
