@@ -196,15 +196,23 @@ def centre(block, scores, weights, intercepts):
         return
     starts = block.starts[:-1]
     totals = np.add.reduceat(weights, starts)
+    heaviest = starts + [int(np.argmax(tensor)) for tensor in block.views(weights)]
     for bag_scores, intercept in zip(scores, intercepts, strict=True):
         for output in range(scores.shape[2]):
-            means = np.add.reduceat(weights * bag_scores[:, output], starts) / totals
-            bag_scores[:, output] -= np.repeat(means, block.sizes)
-            intercept[output] += means.sum()
+            column = bag_scores[:, output]
+            # Offsets from one cell of each term: a term that is constant where there is weight becomes exactly 0.
+            level = column[heaviest]
+            column -= np.repeat(level, block.sizes)
+            means = np.add.reduceat(weights * column, starts) / totals
+            column -= np.repeat(means, block.sizes)
+            intercept[output] += (level + means).sum()
 
 
 def clear_empty(block, scores, weights):
-    """Set the missing and unseen cells of every axis that hold no training weight to 0, in place.
+    """Set the slices of every axis that hold no training weight to 0, in place.
+
+    These are the missing cells of columns without missing values, the unseen cells, and the value cell of a column
+    without values.
 
     Parameters
     ----------
@@ -217,9 +225,9 @@ def clear_empty(block, scores, weights):
     """
     for tensor, weight in zip(block.views(scores, leading=1), block.views(weights), strict=True):
         for axis in range(weight.ndim):
-            for end in (0, -1):
-                if not weight.take(end, axis).any():
-                    tensor[(slice(None),) * (axis + 1) + (end,)] = 0.0
+            others = tuple(other for other in range(weight.ndim) if other != axis)
+            empty = np.flatnonzero(~weight.any(axis=others)) if others else np.flatnonzero(weight == 0)
+            tensor[(*(slice(None),) * (axis + 1), empty)] = 0.0
 
 
 def purify(pairs, pair_scores, pair_weights, mains, main_scores, coarse, intercepts):

@@ -67,18 +67,27 @@ def test_centring_moves_means_to_the_intercepts():
     centre(block, scores, weights, intercepts)
     for b in range(3):
         for tensor, w in zip(block.views(scores[b]), block.views(weights), strict=True):
-            np.testing.assert_allclose(w @ tensor, 0, atol=1e-13)
+            np.testing.assert_allclose(w @ tensor / w.sum(), 0, atol=1e-14)
         after = intercepts[b] + scores[b, :5][cells[0]] + scores[b, 5:][cells[1]]
         np.testing.assert_allclose(after, before[b], atol=1e-14)
     centre(TermBlock((), ()), np.zeros((3, 0, 2)), np.zeros(0), intercepts)
 
 
-def test_ends_without_weight_become_zero():
+def test_a_term_that_is_constant_where_there_is_weight_becomes_zero():
+    block = TermBlock(((0,), (1,)), ((4,), (3,)))
+    weights = np.array([0, 0.1, 0.7, 0, 0, 0.3, 0])
+    scores, intercepts = np.full((1, 7, 1), 1 / 3), np.zeros((1, 1))
+    centre(block, scores, weights, intercepts)
+    assert not scores.any()
+    assert intercepts[0, 0] == 2 / 3
+
+
+def test_slices_without_weight_become_zero():
     block = TermBlock(((0,), (0, 1)), ((4,), (3, 3)))
     weights = np.array([0, 1, 0, 2.0, 0, 0, 0, 1, 1, 0, 1, 0, 0])
     scores = np.ones((2, 13, 1))
     clear_empty(block, scores, weights)
-    assert scores[0, :, 0].tolist() == [0, 1, 1, 1, 0, 0, 0, 1, 1, 0, 1, 1, 0]
+    assert scores[0, :, 0].tolist() == [0, 1, 0, 1, 0, 0, 0, 1, 1, 0, 1, 1, 0]
     np.testing.assert_array_equal(scores[0], scores[1])
 
 
