@@ -115,9 +115,9 @@ def test_known_functions_are_found(shapes):
     for j, function in enumerate(functions):
         grid = np.zeros((400, 4))
         grid[:, j] = inner_grid(X[:, j])
-        off_the_step = np.abs(grid[:, j] - 0.5) > 0.02 if j == 2 else slice(None)
         error = model.eval_terms(grid)[:, j] - (function(grid[:, j]) - function(X[:, j]).mean())
-        assert np.abs(error[off_the_step]).max() < 0.1
+        assert np.abs(error).max() < 0.12
+        assert np.sqrt(np.mean(error**2)) < 0.03
     assert model.term_importances()[3] < 0.03
 
 
@@ -134,11 +134,13 @@ def test_copies_of_a_feature_share_its_shape(shapes):
 def test_rising_data_lose_little_by_a_constraint():
     rng = np.random.default_rng(0)
     X, X_test = rng.normal(size=(2, 4000, 2))
-    truth = lambda X: np.arctan(2 * X[:, 0]) - X[:, 1] ** 3 / 10  # noqa: E731
+    truth = lambda X: np.arctan(2 * X[:, 0]) - np.exp(X[:, 1] / 2)  # noqa: E731
     y = truth(X) + 0.3 * rng.normal(size=len(X))
     errors = []
+    # Random cuts at the start are left out: what they overshoot a constraint forbids to take back.
+    given = {"interactions": 0, "outer_bags": 4, "smoothing_rounds": 0, "random_state": 0}
     for directions in (None, [1, -1]):
-        model = EBMRegressor(interactions=0, outer_bags=4, monotonic_cst=directions, random_state=0).fit(X, y)
+        model = EBMRegressor(**given, monotonic_cst=directions).fit(X, y)
         errors.append(np.sqrt(np.mean((model.predict(X_test) - truth(X_test)) ** 2 + 0.3**2)))
     assert errors[1] < 1.01 * errors[0]
     assert all(np.all(sign * np.diff(s[1:-1]) >= 0) for sign, s in zip((1, -1), model.term_scores_, strict=True))
@@ -212,9 +214,8 @@ def test_best_step_is_kept(task, trainer):
     assert_array_equal(model.best_iteration_, wanted)
     again = small_fit(task, X, y, **stopping | {"max_rounds": 4000})
     assert_array_equal(raw_of(again, X), raw_of(model, X))
-    # The model of exactly so many rounds as the best step of its only bag needs: the rounds after it change nothing.
     patient = small_fit(task, X, y, **stopping | {"early_stopping_tolerance": -0.01})
-    assert (patient.best_iteration_ >= model.best_iteration_).all()
+    assert (patient.best_iteration_[0] >= model.best_iteration_[0]).all()
 
 
 def test_tracked_metric_is_that_of_the_rows():
