@@ -66,7 +66,13 @@ API_GROUPS = [
         "skboost",
         "Explainable boosting",
         "Additive models that can be read term by term: :doc:`/user_guide/explainable_boosting`.",
-        ["EBMRegressor", "EBMClassifier", "TermShape", "Axis"],
+        ["EBMRegressor", "EBMClassifier"],
+    ),
+    (
+        "skboost.ebm",
+        "Shape functions",
+        "What ``shape`` and ``shape_functions`` of additive models return.",
+        ["TermShape", "Axis"],
     ),
     (
         "skboost",
@@ -94,7 +100,7 @@ def api_page():
     modules = dict.fromkeys(module for module, *_ in API_GROUPS)
     exported = {module: importlib.import_module(module) for module in modules}
     for module, value in exported.items():
-        grouped = [name for owner, _, _, names in API_GROUPS if owner == module for name in names]
+        grouped = [name for owner, _, _, names in API_GROUPS if owner in {module, "skboost"} for name in names]
         public = [name for name in value.__all__ if not name.startswith("_")]
         missing = [name for name in public if name not in grouped and not inspect.ismodule(getattr(value, name))]
         if missing:

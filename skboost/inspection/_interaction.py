@@ -8,6 +8,8 @@ from skboost.inspection import _cells, _style
 from skboost.inspection._estimator import fitted_shapes, pair_shape, score_name
 
 NO_WEIGHT = "#d9dce1"
+EMPTY = ("fade", "mask", "show")
+FADED = 0.4  # opacity of cells without weight
 EXTRA = 0.075  # size of the row or column of missing values relative to the value cells
 
 
@@ -15,8 +17,8 @@ class InteractionDisplay:
     """Heat map of a pair term: what two features add to the score beyond the sum of their own curves.
 
     Cells keep their true, uneven borders. Colours are symmetric around zero, so that white means no effect. Cells
-    without training weight are grey: nothing was learned there. Missing values have a column and a row of their own,
-    on the right and at the bottom, if any training row misses the feature.
+    without training weight are pale: their values are what neighbouring cells left there. Missing values have a column
+    and a row of their own, on the right and at the bottom, if any training row misses the feature.
 
     Build it with `from_estimator`; the constructor is for shapes at hand.
 
@@ -67,7 +69,7 @@ class InteractionDisplay:
 
     @classmethod
     def from_estimator(
-        cls, estimator, term, *, class_label=None, mask_empty=True, coverage=1.0, limit=None, cmap="RdBu_r", ax=None
+        cls, estimator, term, *, class_label=None, empty="fade", coverage=1.0, limit=None, cmap="RdBu_r", ax=None
     ):
         """Draw a pair term of a fitted model.
 
@@ -79,8 +81,8 @@ class InteractionDisplay:
             Index or name of a pair term, or its two features by name or by index, in any order.
         class_label : object, default=None
             Class to draw, with three or more classes. None chooses the class on which the pair has most effect.
-        mask_empty : bool, default=True
-            Whether cells without training weight are grey instead of showing their value.
+        empty : {"fade", "mask", "show"}, default="fade"
+            How cells without training weight look: pale, grey whatever their value, or like all others.
         coverage : float, default=1.0
             Share of the training weight within each numeric axis, in (0, 1]. Below 1 the tails are cut, as much on
             both sides.
@@ -105,10 +107,10 @@ class InteractionDisplay:
         """
         display = cls(pair_shape(fitted_shapes(estimator), term), score_name=score_name(estimator))
         return display.plot(
-            ax=ax, class_label=class_label, mask_empty=mask_empty, coverage=coverage, limit=limit, cmap=cmap
+            ax=ax, class_label=class_label, empty=empty, coverage=coverage, limit=limit, cmap=cmap
         )
 
-    def plot(self, ax=None, *, class_label=None, mask_empty=True, coverage=1.0, limit=None, cmap="RdBu_r"):
+    def plot(self, ax=None, *, class_label=None, empty="fade", coverage=1.0, limit=None, cmap="RdBu_r"):
         """Draw the picture.
 
         Parameters
@@ -117,8 +119,8 @@ class InteractionDisplay:
             Axes whose place the picture takes. None makes a new figure.
         class_label : object, default=None
             Class to draw, with three or more classes. None chooses the class on which the pair has most effect.
-        mask_empty : bool, default=True
-            Whether cells without training weight are grey instead of showing their value.
+        empty : {"fade", "mask", "show"}, default="fade"
+            How cells without training weight look: pale, grey whatever their value, or like all others.
         coverage : float, default=1.0
             Share of the training weight within each numeric axis, in (0, 1].
         limit : float or None, default=None
@@ -136,19 +138,25 @@ class InteractionDisplay:
         coverage = _cells.check_coverage(coverage)
         if limit is not None and not (isinstance(limit, Real) and np.isfinite(limit) and limit > 0):
             raise ValueError(f"limit must be a positive number or None, got {limit!r}.")
+        if empty not in EMPTY:
+            raise ValueError(f"empty must be one of {EMPTY}, got {empty!r}.")
         scores, self.class_label_ = self._scores(class_label)
-        if mask_empty:
-            scores = np.ma.masked_where(np.asarray(self.shape.weights) <= 0, scores)
+        used = np.asarray(self.shape.weights) > 0
+        if empty == "mask":
+            scores = np.ma.masked_where(~used, scores)
+        self._opacity = np.where(used, 1.0, FADED) if empty == "fade" else np.ones(used.shape)
         self.figure_, self.ax_ = _style.figure_and_axes(ax, (5.6, 4.4), "InteractionDisplay")
         marginals = [_cells.marginal_weights(self.shape, axis) for axis in (0, 1)]
         missing = [bool(weights[-1] > 0) for weights in marginals]
         axes = self.shape.axes
         borders = [_borders(axis, len(weights) - 2) for axis, weights in zip(axes, marginals, strict=True)]
         limits = [_limits(axis, weights[:-2], coverage) for axis, weights in zip(axes, marginals, strict=True)]
-        norm = _norm(scores, borders, limits, missing, limit)
+        # Colours are for what the data say: cells without weight may have any value.
+        counted = scores if empty == "show" else np.ma.masked_where(~used, scores)
+        norm = _norm(counted, borders, limits, missing, limit)
         style = {"cmap": cmap, "norm": norm, "rasterized": True, "linewidth": 0}
         add = self._panels(missing)
-        self.image_ = _mesh(self.ax_, *borders, scores[:-2, :-2], style)
+        self.image_ = self._mesh(self.ax_, *borders, scores, np.s_[:-2, :-2], style)
         panels = self._plot_missing(add, missing, borders, scores, style)
         self._plot_colorbar(add(0, -1))
         self._finish(limits, panels, coverage)
@@ -184,18 +192,25 @@ class InteractionDisplay:
         add = _style.divide(self.ax_, heights, widths, (0, 0), gap=0.035)
         return lambda row, column, **kwargs: add(row, column % (bar + 1), **kwargs)
 
+    def _mesh(self, ax, x, y, scores, part, style):
+        """Draw a part of the tensor, its first axis along x."""
+        ax.set_facecolor(NO_WEIGHT)
+        opacity = self._opacity[part].T
+        # One opacity for all cells keeps vector files small.
+        return ax.pcolormesh(x, y, scores[part].T, alpha=None if (opacity == 1.0).all() else opacity, **style)
+
     def _plot_missing(self, add, missing, borders, scores, style):
         (x, y), unit, panels = borders, np.array([0.0, 1.0]), {}
         parts = {
-            "first": (missing[0], (0, 1), (unit, y), scores[-1:, :-2], {"sharey": self.ax_}),
-            "second": (missing[1], (1, 0), (x, unit), scores[:-2, -1:], {"sharex": self.ax_}),
-            "both": (all(missing), (1, 1), (unit, unit), scores[-1:, -1:], {}),
+            "first": (missing[0], (0, 1), (unit, y), np.s_[-1:, :-2], {"sharey": self.ax_}),
+            "second": (missing[1], (1, 0), (x, unit), np.s_[:-2, -1:], {"sharex": self.ax_}),
+            "both": (all(missing), (1, 1), (unit, unit), np.s_[-1:, -1:], {}),
         }
         self.missing_images_ = {}
-        for name, (wanted, place, corners, values, shared) in parts.items():
+        for name, (wanted, place, corners, part, shared) in parts.items():
             if wanted:
                 panels[name] = ax = add(*place, **shared)
-                self.missing_images_[name] = _mesh(ax, *corners, values, style)
+                self.missing_images_[name] = self._mesh(ax, *corners, scores, part, style)
                 ax.tick_params(left=False, bottom=False, labelleft=False, labelbottom=False)
                 ax.spines[:].set(color=_style.LIGHT, linewidth=0.8)
         if missing[0]:
@@ -275,8 +290,3 @@ def _norm(scores, borders, limits, missing, limit):
         limit = float(np.ma.abs(drawn).max()) if np.ma.count(drawn) else 0.0
     # A term of zeros is white all over.
     return Normalize(-limit, limit) if limit > 0 else Normalize(-1.0, 1.0)
-
-
-def _mesh(ax, x, y, scores, style):
-    ax.set_facecolor(NO_WEIGHT)
-    return ax.pcolormesh(x, y, scores.T, **style)

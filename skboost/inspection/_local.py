@@ -145,7 +145,7 @@ class LocalExplanationDisplay:
     def _write_header(self, total):
         intercept = float(self.intercept)
         # The labels of the bars will take a part of the width.
-        lines = wrap(self.header, int(0.8 * _style.title_room(self.ax_)))
+        lines = wrap(self.header, int(0.9 * _style.title_room(self.ax_)))
         self.ax_.set_title(
             "\n".join(lines), loc="left", fontsize=10.5, color=_style.INK, fontweight="bold", pad=20
         )

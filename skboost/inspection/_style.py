@@ -156,7 +156,7 @@ def inches(ax):
 
 
 def shorten_all(words, length=LONGEST):
-    """Shorten words so that those that differ still do if they can: what all have in common goes first.
+    """Shorten words, what all begin or end with first, so that words that differ are likely to differ still.
 
     Examples
     --------
@@ -167,22 +167,21 @@ def shorten_all(words, length=LONGEST):
     ['unskil…anual', 'clerk']
     """
     words = [" ".join(str(word).split()) for word in words]
-    short = [shorten(word, length) for word in words]
-    if len(set(short)) == len(set(words)):
-        return short
     before, after = _common(words), _common([word[::-1] for word in words])
     inner = [word[before : len(word) - after] for word in words]
+    if max(map(len, words), default=0) <= length or not (before or after) or "" in inner:
+        return [shorten(word, length) for word in words]
     # One sign that something is left out is enough.
-    start, end = ("…", "") if before else ("", "…" if after else "")
+    start, end = ("…", "") if before else ("", "…")
     return [shorten(start + word + end, length) for word in inner]
 
 
 def _common(words):
     """Return the length of the part up to a space that all words begin with."""
     n = 0
-    while all(len(word) > n for word in words) and len({word[n] for word in words}) == 1:
+    while words and all(len(word) > n for word in words) and len({word[n] for word in words}) == 1:
         n += 1
-    return words[0].rfind(" ", 0, n) + 1
+    return words[0].rfind(" ", 0, n) + 1 if n else 0
 
 
 def name_columns(ax, places, words, room, *, after=()):

@@ -14,6 +14,7 @@ PANEL = (3.1, 2.5)  # inches of one curve or heat map
 BARS_WIDTH = 4.6  # inches
 NOTES_HEIGHT = 1.4  # inches
 NOTES_WIDTH = 48  # letters
+NAME = 24  # letters
 MOST_COLUMNS = 3
 MOST_CATEGORIES = 15
 
@@ -164,7 +165,11 @@ def _draw_pairs(page, shapes, common, coverage):
     used = [np.abs(shape.values[np.asarray(shape.weights) > 0]).max(initial=0.0) for shape in shapes]
     limit = (max(used, default=0.0) or None) if common else None
     for ax, shape in zip(page.pairs, shapes, strict=True):
-        InteractionDisplay(shape, score_name="").plot(ax=ax, coverage=coverage, limit=limit)
+        display = InteractionDisplay(shape, score_name="").plot(ax=ax, coverage=coverage, limit=limit)
+        # The notes tell the coverage.
+        bottom = display.missing_images_["second"].axes if "second" in display.missing_images_ else ax
+        bottom.set_xlabel(_style.shorten(shape.names[0], NAME))
+        ax.set_ylabel(_style.shorten(shape.names[1], NAME))
 
 
 def _notes(estimator, shapes, coverage):
@@ -177,7 +182,7 @@ def _notes(estimator, shapes, coverage):
     if n_bags > 1:
         notes.append(f"bands: one standard deviation over {n_bags} bags")
     if n_pairs:
-        notes.append("grey cells: no training rows")
+        notes.append("pale cells: no training rows")
     if coverage < 1.0:
         notes.append(f"axes of features: {100 * coverage:.3g} % of the training weight")
     return notes

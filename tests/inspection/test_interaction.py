@@ -59,23 +59,26 @@ def test_colours_are_symmetric_around_zero():
     assert InteractionDisplay(zero).plot().image_.norm.vmin < 0
 
 
-def test_cells_without_weight_are_masked():
+def test_cells_without_weight_are_pale_grey_or_like_others():
     shape = pair(empty=[(1, 0)])
-    masked = InteractionDisplay(shape).plot().image_.get_array().mask
-    np.testing.assert_array_equal(masked, [[False, True, False], [False, False, False]])
-    shown = InteractionDisplay(shape).plot(mask_empty=False).image_.get_array()
-    np.testing.assert_array_equal(shown, shape.values[:-2, :-2].T)
-    assert not np.ma.is_masked(shown)
+    empty = np.array([[False, True, False], [False, False, False]])
+    masked = InteractionDisplay(shape).plot(empty="mask").image_.get_array().mask
+    np.testing.assert_array_equal(masked, empty)
+    for choice, opacity in (("fade", np.where(empty, 0.4, 1.0)), ("show", None)):
+        image = InteractionDisplay(shape).plot(empty=choice).image_
+        np.testing.assert_array_equal(image.get_array(), shape.values[:-2, :-2].T)
+        assert not np.ma.is_masked(image.get_array())
+        np.testing.assert_array_equal(image.get_alpha(), opacity)
 
 
-def test_masked_cells_do_not_set_the_colours():
+def test_cells_without_weight_do_not_set_the_colours():
     values = np.zeros((5, 4))
     values[0, 0], values[1, 1] = 9.0, 0.5
     weights = np.zeros((5, 4))
     weights[:3, :2] = 1.0
     weights[0, 0] = 0.0
-    display = InteractionDisplay(term([AGE, BMI], values, weights=weights)).plot()
-    assert display.image_.norm.vmax == 0.5
+    display = InteractionDisplay(term([AGE, BMI], values, weights=weights))
+    assert [display.plot(empty=empty).image_.norm.vmax for empty in ("fade", "mask", "show")] == [0.5, 0.5, 9.0]
 
 
 def test_missing_values_have_a_column_and_a_row():
@@ -158,6 +161,7 @@ def test_main_terms_are_refused():
         ({"limit": np.nan}, "limit"),
         ({"limit": "1"}, "limit"),
         ({"coverage": 2}, "coverage"),
+        ({"empty": True}, "empty"),
         ({"class_label": 1}, "class_label"),
     ],
 )

@@ -233,6 +233,8 @@ def test_axes_placed_by_hand_are_divided_too(pyplot):
     np.testing.assert_allclose(max(box.x1 for box in boxes), 0.6)
     np.testing.assert_allclose(min(box.y0 for box in boxes), 0.2)
     np.testing.assert_allclose(max(box.y1 for box in boxes), 0.8)
+    assert display.density_ax_.get_position().y1 < display.ax_.get_position().y0
+    assert display.missing_ax_.get_position().x0 > display.ax_.get_position().x1
 
 
 @pytest.mark.parametrize(
