@@ -55,6 +55,10 @@ class DrawnModel(BaseEstimator):
     def shape_functions(self):
         return self.shapes
 
+    def shape(self, term):
+        assert 0 <= term < len(self.shapes)
+        return self.shapes[term]
+
     def term_importances(self, importance_type="avg_weight"):
         assert importance_type in {"avg_weight", "min_max", "std"}
         return np.array([self._importance(shape) for shape in self.shapes])

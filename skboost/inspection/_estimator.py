@@ -8,12 +8,6 @@ from skboost.inspection import _style
 SCORE_NAMES = {"identity": "score (units of the target)", "log": "score (log of the mean)"}
 
 
-def fitted_shapes(estimator):
-    """Return the terms of a fitted additive model, or raise an error that says what was passed instead."""
-    check_additive(estimator)
-    return estimator.shape_functions()
-
-
 def check_additive(estimator):
     """Raise an error unless the estimator is a fitted additive model."""
     if isinstance(estimator, type) or not hasattr(estimator, "shape_functions"):
@@ -22,40 +16,50 @@ def check_additive(estimator):
     check_is_fitted(estimator)
 
 
-def find_term(shapes, term):
-    """Return the shape of a term given by its index or its name."""
-    names = [shape.name for shape in shapes]
+def find_term(estimator, term):
+    """Return the position of a term given by its position or its name."""
+    names = estimator.term_names_
     if isinstance(term, str):
         if term in names:
-            return shapes[names.index(term)]
+            return names.index(term)
         raise ValueError(f"term {term!r} does not exist; the terms are {_listed(names)}.")
     if isinstance(term, (bool, np.bool_)) or not isinstance(term, (int, np.integer)):
         raise TypeError(f"term must be the index or the name of a term, got {term!r}.")
     if not -len(names) <= term < len(names):
         raise ValueError(f"term {term} does not exist: the model has {len(names)} terms, counted from 0.")
-    return shapes[term]
+    return int(term) % len(names)
 
 
-def main_shape(shapes, term):
-    shape = find_term(shapes, term)
-    if len(shape.axes) != 1:
-        raise ValueError(f"term {shape.name!r} is a pair: draw it with InteractionDisplay.")
-    return shape
+def main_shape(estimator, term):
+    """Return the shape of a main term of a fitted additive model."""
+    check_additive(estimator)
+    position = find_term(estimator, term)
+    if len(estimator.term_features_[position]) != 1:
+        raise ValueError(f"term {estimator.term_names_[position]!r} is a pair: draw it with InteractionDisplay.")
+    return estimator.shape(position)
 
 
-def pair_shape(shapes, term):
-    """Return the shape of a pair given by index, name, or two names or indices of features in any order."""
+def pair_shape(estimator, term):
+    """Return the shape of a pair given by position, name, or two names or numbers of features in any order."""
+    check_additive(estimator)
+    pairs = positions(estimator, 2)
     if isinstance(term, (tuple, list)):
         wanted = set(term)
-        for shape in shapes:
-            if len(shape.axes) == 2 and wanted in (set(shape.features), set(shape.names)) and len(term) == 2:
+        for position in pairs if len(term) == 2 else []:
+            shape = estimator.shape(position)
+            if wanted in (set(shape.features), set(shape.names)):
                 return shape
-        pairs = [shape.name for shape in shapes if len(shape.axes) == 2]
-        raise ValueError(f"no pair of {term!r} in the model; its pairs are {_listed(pairs)}.")
-    shape = find_term(shapes, term)
-    if len(shape.axes) != 2:
-        raise ValueError(f"term {shape.name!r} is of one feature: draw it with ShapeDisplay.")
-    return shape
+        names = [estimator.term_names_[position] for position in pairs]
+        raise ValueError(f"no pair of {term!r} in the model; its pairs are {_listed(names)}.")
+    position = find_term(estimator, term)
+    if position not in pairs:
+        raise ValueError(f"term {estimator.term_names_[position]!r} is of one feature: draw it with ShapeDisplay.")
+    return estimator.shape(position)
+
+
+def positions(estimator, n_features):
+    """Return the positions of the terms of one feature, or of the pairs."""
+    return [t for t, features in enumerate(estimator.term_features_) if len(features) == n_features]
 
 
 def class_labels(estimator):

@@ -5,6 +5,7 @@ import numpy as np
 from skboost.inspection import _style
 from skboost.inspection._estimator import check_additive
 
+ROUNDING = 1e-12
 MEASURES = {
     "avg_weight": "mean absolute score (weighted)",
     "min_max": "largest minus smallest score",
@@ -111,8 +112,8 @@ class TermImportanceDisplay:
         values = np.asarray(self.importances, dtype=np.float64)
         if values.ndim != 1 or len(values) != len(self.names):
             raise ValueError(f"importances must have one number per name, got {values.shape} and {len(self.names)}.")
-        if not np.isfinite(values).all():
-            raise ValueError("importances must be finite.")
+        if not np.isfinite(values).all() or (values < 0).any():
+            raise ValueError("importances must be finite and not negative.")
         max_terms = check_max_terms(max_terms)
         # Of equal terms the earlier stands higher.
         self.order_ = np.argsort(-values, kind="stable")[:max_terms]
@@ -122,14 +123,14 @@ class TermImportanceDisplay:
         colours = np.where(pairs, _style.ORANGE, _style.BLUE)
         places = np.arange(n)
         self.bars_ = self.ax_.barh(places, values[self.order_], height=0.68, color=colours, alpha=0.9)
-        self.ax_.bar_label(
-            self.bars_, [_style.number(value, 3) for value in values[self.order_]], padding=3, fontsize=8,
-            color=_style.INK,
-        )
+        largest = values.max(initial=0.0)
+        # What rounding has left of a zero is written as zero.
+        numbers = [_style.number(value if value > ROUNDING * largest else 0, 3) for value in values[self.order_]]
+        self.ax_.bar_label(self.bars_, numbers, padding=3, fontsize=8, color=_style.INK)
         name_bars(self.ax_, [term_label(self.names[t]) for t in self.order_])
         _style.tidy(self.ax_, grid="x")
         self.ax_.tick_params(axis="y", left=False)
-        self.ax_.margins(x=0.12)
+        self.ax_.set_xlim(0.0, 1.15 * largest or 1.0)
         _style.label(self.ax_.set_xlabel, self.measure)
         rest = f"   (first {n} of {len(values)})" if n < len(values) else ""
         _style.title(self.ax_, f"Importance of terms{rest}")

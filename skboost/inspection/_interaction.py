@@ -5,7 +5,7 @@ from numbers import Real
 import numpy as np
 
 from skboost.inspection import _cells, _style
-from skboost.inspection._estimator import fitted_shapes, pair_shape, score_name
+from skboost.inspection._estimator import pair_shape, score_name
 
 NO_WEIGHT = "#d9dce1"
 EMPTY = ("fade", "mask", "show")
@@ -105,7 +105,7 @@ class InteractionDisplay:
         ValueError
             If the term does not exist or is of one feature.
         """
-        display = cls(pair_shape(fitted_shapes(estimator), term), score_name=score_name(estimator))
+        display = cls(pair_shape(estimator, term), score_name=score_name(estimator))
         return display.plot(
             ax=ax, class_label=class_label, empty=empty, coverage=coverage, limit=limit, cmap=cmap
         )

@@ -223,7 +223,8 @@ class Row:
         return parts if len(parts) == len(features) else [f"feature {f}" for f in features]
 
     def _value(self, feature):
-        column = self.X.iloc[:, feature] if hasattr(self.X, "iloc") else self.X[:, feature]
+        X = np.asarray(self.X, dtype=object) if isinstance(self.X, (list, tuple)) else self.X
+        column = X.iloc[:, feature] if hasattr(X, "iloc") else X[:, feature]
         return value_text(np.asarray(column, dtype=object).ravel()[0])
 
     def header(self):

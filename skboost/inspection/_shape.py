@@ -5,7 +5,7 @@ from functools import partial
 import numpy as np
 
 from skboost.inspection import _cells, _style
-from skboost.inspection._estimator import fitted_shapes, main_shape, score_name
+from skboost.inspection._estimator import main_shape, positions, score_name
 
 LEGEND_COLUMNS = 3
 ORDERS = ("level", "value", "weight")
@@ -127,9 +127,8 @@ class ShapeDisplay:
         ValueError
             If the term does not exist or is a pair.
         """
-        shapes = fitted_shapes(estimator)
-        shape = main_shape(shapes, term)
-        limits = common_limits(shapes) if common_range else None
+        shape = main_shape(estimator, term)
+        limits = common_limits(map(estimator.shape, positions(estimator, 1))) if common_range else None
         display = cls(shape, score_name=score_name(estimator), y_limits=limits)
         return display.plot(
             ax=ax,
@@ -342,8 +341,8 @@ class ShapeDisplay:
 
 
 def common_limits(shapes):
-    """Return limits of the vertical axis that suit every main term."""
-    limits = [curve_limits(shape) for shape in shapes if len(shape.axes) == 1]
+    """Return limits of the vertical axis that suit every one of some main terms."""
+    limits = [curve_limits(shape) for shape in shapes]
     return min(low for low, _ in limits), max(high for _, high in limits)
 
 

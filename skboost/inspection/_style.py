@@ -201,7 +201,7 @@ def name_columns(ax, places, words, room, *, after=()):
         Names of the remaining columns, short ones.
     """
     upright = max(map(len, [*words, *after]), default=0) * LETTER > 0.95 * room[0] / max(len(places), 1)
-    length = max(7, int(room[1] * 0.35 / LETTER)) if upright else LONGEST
+    length = max(7, int(room[1] * 0.42 / LETTER)) if upright else LONGEST
     words = [*shorten_all(words, min(length, LONGEST)), *after]
     ax.set_xticks(places, words, rotation=90 if upright else 0)
 

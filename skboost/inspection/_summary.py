@@ -5,7 +5,7 @@ from textwrap import wrap
 import numpy as np
 
 from skboost.inspection import _cells, _style
-from skboost.inspection._estimator import fitted_shapes, score_name
+from skboost.inspection._estimator import check_additive, positions, score_name
 from skboost.inspection._importance import TermImportanceDisplay, check_max_terms
 from skboost.inspection._interaction import InteractionDisplay
 from skboost.inspection._shape import ShapeDisplay, common_limits
@@ -80,7 +80,7 @@ def plot_summary(
     >>> figure = plot_summary(model, max_shapes=4)
     """
     pyplot = _style.matplotlib_pyplot("plot_summary")
-    shapes = fitted_shapes(estimator)
+    check_additive(estimator)
     coverage = _cells.check_coverage(coverage)
     max_terms = check_max_terms(max_terms)
     for name, value in (("max_shapes", max_shapes), ("max_pairs", max_pairs)):
@@ -88,9 +88,9 @@ def plot_summary(
             raise ValueError(f"{name} must be an integer of at least 0, got {value!r}.")
     importances = np.asarray(estimator.term_importances(importance_type), dtype=np.float64)
     order = np.argsort(-importances, kind="stable")
-    mains = [shapes[t] for t in order if len(shapes[t].axes) == 1][:max_shapes]
-    pairs = [shapes[t] for t in order if len(shapes[t].axes) == 2][:max_pairs]
-    page = Page(pyplot, len(mains), len(pairs), min(len(shapes), max_terms))
+    mains = _drawn(estimator, order, 1, max_shapes)
+    pairs = _drawn(estimator, order, 2, max_pairs)
+    page = Page(pyplot, len(mains), len(pairs), min(len(order), max_terms))
     try:
         TermImportanceDisplay.from_estimator(
             estimator, importance_type=importance_type, max_terms=max_terms, ax=page.bars
@@ -98,11 +98,18 @@ def plot_summary(
         _style.title(page.bars, "Importance of terms")
         _draw_shapes(page, mains, common_range, coverage)
         _draw_pairs(page, pairs, common_range, coverage)
-        page.write(title or type(estimator).__name__, _notes(estimator, shapes, coverage))
+        page.write(title or type(estimator).__name__, _notes(estimator, coverage))
     except BaseException:
         pyplot.close(page.figure)
         raise
     return page.figure
+
+
+def _drawn(estimator, order, n_features, most):
+    """Return the shapes of the first terms of a kind in order of importance."""
+    kind = set(positions(estimator, n_features))
+    chosen = [int(position) for position in order if position in kind][:most]
+    return [estimator.shape(position) for position in chosen]
 
 
 class Page:
@@ -172,10 +179,9 @@ def _draw_pairs(page, shapes, common, coverage):
         ax.set_ylabel(_style.shorten(shape.names[1], NAME))
 
 
-def _notes(estimator, shapes, coverage):
+def _notes(estimator, coverage):
     """Return what a reader has to know about the figure."""
-    n_mains = sum(len(shape.axes) == 1 for shape in shapes)
-    n_pairs = len(shapes) - n_mains
+    n_mains, n_pairs = (len(positions(estimator, n)) for n in (1, 2))
     notes = [f"model: {n_mains} feature{'s' * (n_mains != 1)}, {n_pairs} pair{'s' * (n_pairs != 1)}"]
     notes.append(f"scale: {score_name(estimator)}")
     n_bags = len(np.atleast_1d(estimator.bag_weights_))

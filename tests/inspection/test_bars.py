@@ -98,6 +98,21 @@ def test_only_the_first_importances_are_drawn():
     assert "first 3 of 20" in display.ax_.get_title(loc="left")
 
 
+def test_numbers_beside_the_bars():
+    display = TermImportanceDisplay([0.123456, 1e-17, 0.0], list("abc")).plot()
+    assert [text.get_text() for text in display.ax_.texts] == ["0.123", "0", "0"]
+    assert display.ax_.get_xlim()[0] == 0.0
+
+
+def test_a_model_of_nothing_can_be_drawn():
+    zero = DrawnModel([term([AGE], np.zeros(4))])
+    empty = DrawnModel([], intercept=2.0)
+    for estimator in (zero, empty):
+        summary(estimator).canvas.draw()
+        assert TermImportanceDisplay.from_estimator(estimator).ax_.get_xlim() == (0.0, 1.0)
+        assert LocalExplanationDisplay.from_estimator(zero, np.array([[50.0]])).intercept == 0.0
+
+
 def test_importances_of_an_estimator():
     display = TermImportanceDisplay.from_estimator(model())
     assert words(display) == ["bmi", "age", "city", "age & bmi"]
@@ -106,7 +121,7 @@ def test_importances_of_an_estimator():
     assert TermImportanceDisplay.from_estimator(model(), importance_type="std").ax_.get_xlabel() != ""
 
 
-@pytest.mark.parametrize(("values", "names"), [([1.0], ["a", "b"]), ([[1.0]], ["a"]), ([np.nan], ["a"])])
+@pytest.mark.parametrize(("values", "names"), [([1.0], ["a", "b"]), ([[1.0]], ["a"]), ([np.nan], ["a"]), ([-1.0], ["a"])])
 def test_wrong_importances_are_refused(values, names):
     with pytest.raises(ValueError, match="importances"):
         TermImportanceDisplay(values, names).plot()
@@ -150,6 +165,19 @@ def test_arrays_are_explained_too():
     X = np.array([[50.0, 20.0]])
     estimator = DrawnModel([term([AGE], [-1, 1, 0, 0]), term([numeric("x1", [25], 0, 30, feature=1)], [2, 3, 0, 0])])
     assert words(LocalExplanationDisplay.from_estimator(estimator, X)) == ["x1 = 20", "age = 50"]
+
+
+def test_lists_and_polars_frames_are_explained_too():
+    polars = pytest.importorskip("polars")
+
+    class Listed(DrawnModel):
+        def eval_terms(self, X):
+            return super().eval_terms(np.asarray(X, dtype=object))
+
+    estimator = Listed(model().shapes, intercept=10.0)
+    for X in ([[50.0, "Paris", 20.0]], polars.from_pandas(frame())):
+        display = LocalExplanationDisplay.from_estimator(estimator, X)
+        assert words(display) == ["bmi = 20", "age = 50", "city = Paris", "age & bmi = 50 & 20"]
 
 
 def test_two_classes_explain_the_second():
