@@ -3,7 +3,7 @@
 For n rows, K features, D cells in all, and rows of the table of R bytes, in nanoseconds of one core:
 
 - construction: ROW_TIME n K^2 + BYTE_TIME R for every anchor, of which there are about n K / spacing;
-- a step that reads one row: ENTRY_TIME D, and COMPLETION_TIME K for each of spacing / 4 rows between anchors on average.
+- a step that reads one row: ENTRY_TIME D, and COMPLETION_TIME K for each of spacing / 4 rows between anchors (mean).
 """
 
 from cython.parallel cimport prange
