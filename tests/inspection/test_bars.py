@@ -121,7 +121,9 @@ def test_importances_of_an_estimator():
     assert TermImportanceDisplay.from_estimator(model(), importance_type="std").ax_.get_xlabel() != ""
 
 
-@pytest.mark.parametrize(("values", "names"), [([1.0], ["a", "b"]), ([[1.0]], ["a"]), ([np.nan], ["a"]), ([-1.0], ["a"])])
+@pytest.mark.parametrize(
+    ("values", "names"), [([1.0], ["a", "b"]), ([[1.0]], ["a"]), ([np.nan], ["a"]), ([-1.0], ["a"])]
+)
 def test_wrong_importances_are_refused(values, names):
     with pytest.raises(ValueError, match="importances"):
         TermImportanceDisplay(values, names).plot()
