@@ -1,4 +1,4 @@
-"""Search of pairs against all trees one by one, its ties, and FAST strengths on explicit cells."""
+"""Search of pairs against all trees one by one, its ties, and random cuts."""
 
 import hashlib
 import os
