@@ -539,7 +539,7 @@ cdef class RowState(BackEnd):
         """Return the raw scores of the training rows, of shape (n_outputs, n); squared error: score - y."""
         cdef row_state_t *s = &self.state
         cdef double[:, ::1] out
-        self.cells_of(0)
+        self.check_ready()
         flush(s)
         out = np.empty((self.n_outputs, s.train.n))
         memcpy(&out[0, 0], s.train.score, out.size * sizeof(double))

@@ -40,4 +40,5 @@ cdef class BackEnd:
     cdef backend_t c
     cdef readonly int n_outputs
     cdef readonly object term_sizes    # int32 array (n_terms, 2): cells per axis of every term, 1 for a missing axis
+    cdef int check_ready(self) except -1
     cdef int cells_of(self, int term) except -1

@@ -50,11 +50,16 @@ cdef class BackEnd:
 
     def refresh(self):
         """Bring everything up to date; return the validation metric, NaN without validation rows."""
+        self.check_ready()
         return self.c.refresh(self.c.self)
 
-    cdef int cells_of(self, int term) except -1:
+    cdef int check_ready(self) except -1:
         if self.c.self == NULL:
             raise ValueError("this back end was not initialised")
+        return 0
+
+    cdef int cells_of(self, int term) except -1:
+        self.check_ready()
         if not 0 <= term < len(self.term_sizes):
             raise IndexError(f"no term {term}: there are {len(self.term_sizes)}")
         return self.term_sizes[term, 0] * self.term_sizes[term, 1]

@@ -726,6 +726,33 @@ cdef class Stage:
         return np.asarray(term), np.asarray(cut), np.asarray(metric)
 
 
+def stops_at(steps, metrics, length, tolerance, floor=0.0, n_smoothing=0):
+    """Return the index of the point at which early stopping ends a stage, None if it does not.
+
+    Points are (step, metric), steps ascending; those up to step `n_smoothing` do not count. The window has `length`
+    steps.
+    """
+    cdef skb_stopping_t stopping
+    cdef int64_t i
+    cdef int64_t[::1] at = np.array(steps, dtype=np.int64)
+    cdef double[::1] metric = np.array(metrics, dtype=np.float64)
+    cdef int stop = 0
+    if at.shape[0] != metric.shape[0]:
+        raise ValueError(f"{at.shape[0]} steps but {metric.shape[0]} metrics")
+    memset(&stopping, 0, sizeof(skb_stopping_t))
+    stopping.length = integer("length", length, 0, 1 << 40)
+    stopping.tolerance, stopping.floor = tolerance, floor
+    stopping.best = stopping.older = INFINITY
+    for i in range(at.shape[0]):
+        stop = skb_stopping_add(&stopping, at[i], metric[i], at[i] > n_smoothing)
+        if stop:
+            break
+    skb_stopping_free(&stopping)
+    if stop < 0:
+        raise MemoryError("no memory for the points of a window")
+    return i if stop else None
+
+
 def checked_sizes(BackEnd backend, term_sizes, n_outputs):
     if backend.c.self == NULL:
         raise ValueError("the back end was not initialised")
