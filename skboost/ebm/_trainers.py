@@ -1,6 +1,10 @@
 """Which back end trains the main effects: the rows, or tables of co-occurrence whose updates do not touch the rows."""
 
+import numpy as np
+
+from skboost._engine.crosstab import CrossTab
 from skboost._engine.row_state import RowState
+from skboost._engine.table_state import TableState
 
 
 def row_back_end(problem, block, scores, train, held, saturated):
@@ -53,8 +57,28 @@ class Tables:
 
     def __init__(self, problem, block, n_threads):
         self.problem, self.block = problem, block
-        self.kind = "rows"
+        self.kind = problem.rules.trainer if problem.rules.trainer != "auto" else "rows"
+        if not len(block):
+            self.kind = "rows"
+        if self.kind == "tables":
+            if not problem.loss.constant_hessian:
+                raise ValueError(f"trainer='tables' needs loss='squared_error', got loss={problem.loss.name!r}.")
+            features = [feature for (feature,) in block.features]
+            rows, n_threads = problem.rows, min(n_threads, len(problem.bags))
+            # One table that bags share, and up to two for each bag that runs.
+            self.max_bytes = problem.rules.max_table_bytes // (1 + 2 * n_threads)
+            cells = rows.cells if len(features) == len(rows.cells) else np.ascontiguousarray(rows.cells[features])
+            self.table = CrossTab(
+                cells,
+                problem.mapper.n_cells[features],
+                rows.weight,
+                n_copies=rows.n_copies,
+                max_bytes=self.max_bytes,
+                n_threads=n_threads,
+            )
 
     def back_end(self, scores, train, held, saturated):
         """Return the back end of a bag; the arguments are those of `row_back_end`."""
+        if self.kind == "tables":
+            return TableState(self.table, self.problem.rows.y, scores, train, held, max_bytes=self.max_bytes)
         return row_back_end(self.problem, self.block, scores, train, held, saturated)
