@@ -76,12 +76,14 @@ def read_array(values, shape, what, dtype=np.float64, *, least=None):
     try:
         array = np.array(values)
         require(array.size == 0 or array.dtype.kind in "iuf", f"{what} does not hold numbers only")
-        exact = array.astype(dtype)
+        require(np.isfinite(array).all(), f"{what} holds numbers that are not finite")
+        with np.errstate(invalid="ignore"):
+            exact = array.astype(dtype)
     except (ValueError, TypeError, OverflowError):
         raise malformed(f"{what} is no table of numbers") from None
     wanted = tuple(found if size is None else size for size, found in zip(shape, array.shape, strict=False))
     require(array.shape == wanted and len(shape) == array.ndim, f"{what} has the shape {array.shape}, not {wanted}")
-    require(np.isfinite(exact).all() and (exact == array).all(), f"{what} holds numbers out of range")
+    require((exact == array).all(), f"{what} holds numbers out of range")
     require(least is None or not array.size or array.min() >= least, f"{what} holds numbers below {least}")
     return exact
 
@@ -92,7 +94,10 @@ def read_float(value, what):
         require(value in NOT_FINITE, f"{what} is {value!r}")
         return NOT_FINITE[value]
     require(isinstance(value, numbers.Real) and not isinstance(value, bool), f"{what} is {value!r}")
-    return float(value)
+    try:
+        return float(value)
+    except OverflowError:
+        raise malformed(f"{what} is out of range") from None
 
 
 def read_param(value):

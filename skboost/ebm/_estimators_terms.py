@@ -1,6 +1,8 @@
 """What a fitted additive model tells of its terms, and how they are edited."""
 
 import copy
+import math
+import numbers
 
 import numpy as np
 from sklearn.utils.validation import check_is_fitted
@@ -133,8 +135,8 @@ class TermsMixin:
         dict
             "intercept", "link", "classes" (None for regression) and "terms": a list with a dict per term, "name",
             "features" (column numbers), "importance" (mean absolute score), "axes" (dicts with "name", "kind", "edges",
-            "levels", "labels", "lower", "upper"), "scores", "deviations" and "weights", nested lists in the order of
-            the axes' labels.
+            "levels", "labels", "lower", "upper", the last two None where there is no number), "scores", "deviations"
+            and "weights", nested lists in the order of the axes' labels.
         """
         check_is_fitted(self)
         terms = []
@@ -146,8 +148,8 @@ class TermsMixin:
                     "edges": axis.edges.tolist(),
                     "levels": [list(cell) for cell in axis.levels],
                     "labels": list(axis.labels),
-                    "lower": axis.lower,
-                    "upper": axis.upper,
+                    "lower": None if math.isnan(axis.lower) else axis.lower,
+                    "upper": None if math.isnan(axis.upper) else axis.upper,
                 }
                 for axis in shape.axes
             ]
@@ -357,7 +359,8 @@ class TermsMixin:
         """
         check_is_fitted(self)
         position = _editing.resolve_item(term, self.term_names_, "term")
-        if isinstance(factor, (bool, np.bool_)) or not np.isscalar(factor) or not np.isfinite(factor):
+        is_number = isinstance(factor, numbers.Real) and not isinstance(factor, bool)
+        if not is_number or not math.isfinite(factor):
             raise ValueError(f"factor must be a finite number, got {factor!r}.")
         self.term_scores_[position] *= factor
         self.bagged_scores_[position] *= factor
