@@ -58,11 +58,9 @@ def _scores_of(model, X, link, classes):
                 "scores as an array instead."
             )
         return np.log(predictions)
-    if not np.array_equal(getattr(model, "classes_", None), classes):
-        raise ValueError(
-            f"The model in init_score must know the classes {list(classes)}, it has "
-            f"{list(getattr(model, 'classes_', ['none']))}."
-        )
+    known = np.asarray(getattr(model, "classes_", []))
+    if not np.array_equal(known, classes):
+        raise ValueError(f"The model in init_score must know the classes {classes.tolist()}, it has {known.tolist()}.")
     if not hasattr(model, "predict_proba"):
         return model.decision_function(X)
     log_proba = np.log(np.maximum(model.predict_proba(X), LEAST_PROBABILITY))
