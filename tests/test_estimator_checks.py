@@ -1,4 +1,4 @@
-"""scikit-learn's own checks: no failure and no expected failure, noise on."""
+"""scikit-learn's own checks: no failure and no expected failure, noise and bags on."""
 
 import pytest
 from sklearn.utils.estimator_checks import (
@@ -9,7 +9,7 @@ from sklearn.utils.estimator_checks import (
     parametrize_with_checks,
 )
 
-from skboost import SGLBClassifier, SGLBRegressor
+from skboost import EBMClassifier, EBMRegressor, SGLBClassifier, SGLBRegressor
 
 pytestmark = pytest.mark.filterwarnings("ignore::sklearn.exceptions.SkipTestWarning")
 
@@ -22,8 +22,16 @@ VARIANTS = [
     SGLBClassifier(n_estimators=30, grow_policy="lossguide", leaf_estimation="newton", averaging="mean"),
     SGLBRegressor(n_estimators=30, posterior_sampling=False, max_features=0.5, subsample=0.8),
     SGLBClassifier(n_estimators=30, early_stopping=True, diffusion_temperature=1.0),
+    EBMRegressor(max_rounds=30, outer_bags=3, trainer="tables"),
+    EBMRegressor(max_rounds=30, outer_bags=3, trainer="rows", interactions="2x", n_jobs=2),
+    EBMClassifier(max_rounds=30, outer_bags=3, trainer="tables", interactions=0),
+    EBMClassifier(max_rounds=30, outer_bags=3, trainer="rows", greedy_ratio=0.0, max_leaves=3),
+    EBMRegressor(max_rounds=30, outer_bags=1, validation_size=0, loss="poisson"),
+    EBMClassifier(max_rounds=30, outer_bags=1, validation_size=0, purify=False),
+    EBMRegressor(max_rounds=30, outer_bags=2, loss="gamma", validation_size=0.3, missing="gain"),
+    EBMRegressor(max_rounds=30, outer_bags=2, loss="tweedie", exclude="mains"),
 ]
-DEFAULTS = [SGLBRegressor(), SGLBClassifier()]
+DEFAULTS = [SGLBRegressor(), SGLBClassifier(), EBMRegressor(), EBMClassifier()]
 
 
 @parametrize_with_checks(VARIANTS)
