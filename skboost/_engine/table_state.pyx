@@ -10,7 +10,14 @@ from libc.stdlib cimport calloc, free
 
 from skboost._engine.crosstab cimport CrossTab
 from skboost._engine.stage cimport BackEnd, sums_t
-from skboost._engine.table_sums cimport table_sums_add, table_sums_catch_up, table_sums_release, table_sums_reserve
+from skboost._engine.table_sums cimport (
+    changes_of_step,
+    sum_of_cells,
+    table_sums_add,
+    table_sums_catch_up,
+    table_sums_release,
+    table_sums_reserve,
+)
 
 import numpy as np
 
@@ -26,19 +33,15 @@ cdef extern from *:
     static void skb_d_read_sums(ptrdiff_t n, const double *all, const double *part, double shift, const double *weight,
                                 double *out)
     { SKB_DISPATCH(skb_read_sums)(n, all, part, shift, weight, out); }
-    static double skb_d_sum(ptrdiff_t n, const double *x) { return SKB_DISPATCH(skb_sum)(n, x); }
     static double skb_d_squares_change(ptrdiff_t n, const double *u, const double *start, const double *change,
                                        double shift, const double *W)
     { return SKB_DISPATCH(skb_squares_change)(n, u, start, change, shift, W); }
-    static int skb_d_changes(ptrdiff_t n, const double *u, int *out) { return SKB_DISPATCH(skb_changes)(n, u, out); }
     """
     void skb_isa_init() noexcept nogil
     void skb_d_read_sums(Py_ssize_t n, const double *all, const double *part, double shift, const double *weight,
                          double *out) noexcept nogil
-    double skb_d_sum(Py_ssize_t n, const double *x) noexcept nogil
     double skb_d_squares_change(Py_ssize_t n, const double *u, const double *start, const double *change, double shift,
                                 const double *W) noexcept nogil
-    int skb_d_changes(Py_ssize_t n, const double *u, int *out) noexcept nogil
     void skb_sum_cells(int64_t n, const uint16_t *cells, const double *weight, const double *value,
                        double *sums) noexcept nogil
     void skb_sum_cells_of_step(int64_t n, const uint16_t *cells, const double *weight, const uint16_t *step_cells,
@@ -173,8 +176,8 @@ cdef class TableState(BackEnd):
         if s.val_weight:
             with np.errstate(over="ignore"):
                 squares = self.rows[2] * np.square(residual)
-            s.total = skb_d_sum(s.n_rows, s.val_weight)
-            s.squares = skb_d_sum(s.n_rows, &squares[0])
+            s.total = sum_of_cells(s.n_rows, s.val_weight)
+            s.squares = sum_of_cells(s.n_rows, &squares[0])
         return 0
 
 
@@ -199,15 +202,15 @@ cdef void part_sums(void *self, int term, int n_cuts, const int *cuts, double *G
     sums(self, term, &now)
     for i in range(n_cuts + 1):
         end = cuts[i] + 1 if i < n_cuts else s.sums.table[0].table.size[term]
-        G[i] = skb_d_sum(end - begin, now.G + begin)
-        H[i] = skb_d_sum(end - begin, now.W + begin)
+        G[i] = sum_of_cells(end - begin, now.G + begin)
+        H[i] = sum_of_cells(end - begin, now.W + begin)
         begin = end
 
 
 cdef double apply(void *self, int term, const double *u) noexcept nogil:
     cdef table_state_t *s = <table_state_t *>self
     cdef int i, cell, size = s.sums.table[0].table.size[term]
-    cdef int n_changes = skb_d_changes(size, u, s.changes)
+    cdef int n_changes = changes_of_step(size, u, s.changes)
     cdef double coef, known = NAN
     if s.val_rows.self:
         known = s.val_rows.apply(s.val_rows.self, term, u)

@@ -40,3 +40,9 @@ cdef void table_sums_add(table_sums_t *s, int feature, int cell, const double *c
 cdef void table_sums_catch_up(table_sums_t *s, int feature) noexcept nogil
 cdef void table_sums_catch_up_all(table_sums_t *s) noexcept nogil
 cdef void table_sums_clear(table_sums_t *s) noexcept nogil
+
+# Sum in lanes that do not depend on the instruction set.
+cdef double sum_of_cells(Py_ssize_t n, const double *x) noexcept nogil
+
+# Cells b with u[b] != u[b + 1], ascending; out has room for n. Returns how many.
+cdef int changes_of_step(int n, const double *u, int *out) noexcept nogil

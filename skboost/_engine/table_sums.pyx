@@ -11,11 +11,17 @@ cdef extern from *:
     #include "isa.h"
     #define SKB_IMPL "crosstab_impl.h"
     #include "isa_expand.h"
+    #define SKB_IMPL "cells_of_step_impl.h"
+    #include "isa_expand.h"
+    static double skb_d_sum(ptrdiff_t n, const double *x) { return SKB_DISPATCH(skb_sum)(n, x); }
+    static int skb_d_changes(ptrdiff_t n, const double *u, int *out) { return SKB_DISPATCH(skb_changes)(n, u, out); }
     static void skb_d_add_rows(int width, ptrdiff_t n, int n_rows, const char *const *rows, const double *coef,
                                double *sum)
     { SKB_DISPATCH(skb_add_rows)(width, n, n_rows, rows, coef, sum); }
     """
     void skb_isa_init() noexcept nogil
+    double skb_d_sum(Py_ssize_t n, const double *x) noexcept nogil
+    int skb_d_changes(Py_ssize_t n, const double *u, int *out) noexcept nogil
     void skb_d_add_rows(int width, Py_ssize_t n, int n_rows, const char **rows, const double *coef,
                         double *sum) noexcept nogil
 
@@ -110,3 +116,11 @@ cdef void table_sums_clear(table_sums_t *s) noexcept nogil:
         memset(s.table[t].sums, 0, s.n_outputs * s.n_cells * sizeof(double))
     for k in range(s.n_features):
         s.n_done[k] = s.n_updates
+
+
+cdef double sum_of_cells(Py_ssize_t n, const double *x) noexcept nogil:
+    return skb_d_sum(n, x)
+
+
+cdef int changes_of_step(int n, const double *u, int *out) noexcept nogil:
+    return skb_d_changes(n, u, out)

@@ -1,6 +1,5 @@
 """Sums that follow the model by rows of tables, against sums over rows."""
 
-import hashlib
 import os
 import subprocess
 import sys
@@ -9,87 +8,43 @@ import threading
 import numpy as np
 import pytest
 from numpy.testing import assert_allclose, assert_array_equal
+from oracles import tables
+from oracles.tables import SIZES, make_bag, random_step
 
-from skboost._engine import crosstab, table_state
+from skboost._engine import crosstab, row_state, stage_loop, table_state
 
-SIZES = np.array([3, 40, 17, 60, 2, 2])
 PLANS = ["shared", "own", "own tables"]
 
 
-def make_bag(kind="ones", n=400, seed=0, sizes=SIZES):
-    """Return (cells, all weights, training weights, validation weights); some cells hold no training rows."""
-    rng = np.random.default_rng([seed, n])
-    cells = np.array([rng.integers(0, size, n) for size in sizes], dtype=np.uint16)
-    weight = {
-        "ones": np.ones(n),
-        "whole": rng.integers(1, 5, n).astype(float),
-        "fractional": rng.exponential(size=n),
-    }[kind]
-    valid = np.where(rng.random(n) < 0.2, weight, 0)
-    if kind == "whole":
-        valid = rng.binomial(weight.astype(int), 0.2).astype(float)
-    if len(sizes) > 3:
-        valid[cells[3] < 4] = weight[cells[3] < 4]
-    return cells, weight, weight - valid, valid
-
-
-def random_step(rng, size):
-    """Return u with few changes, or one value per cell."""
-    if rng.random() < 0.3:
-        return rng.normal(size=size)
-    ends = np.sort(rng.integers(0, size, rng.integers(0, 4)))
-    return rng.normal(size=len(ends) + 1)[np.searchsorted(ends, np.arange(size))]
-
-
-class Rows:
-    """The model on rows, summed afresh whenever it is asked."""
-
-    def __init__(self, cells, sizes, y, score, train, valid):
-        self.cells, self.sizes, self.y, self.train, self.valid = cells, sizes, y, train, valid
-        self.score = np.array(score[0])
-
-    def sums(self, term):
-        cell, size = self.cells[term], self.sizes[term]
-        G = np.bincount(cell, self.train * (self.score - self.y), size)
-        return G[None], np.bincount(cell, self.train, size)
-
-    def apply(self, term, u):
-        self.score += u[self.cells[term]]
-        return np.average((self.score - self.y) ** 2, weights=self.valid) if self.valid.any() else np.nan
-
-
-def make_states(kind, n=400, seed=0, plan="shared", max_bytes=2**30, **options):
+def make_state(kind="ones", n=400, seed=0, plan="shared", max_bytes=2**30, **options):
+    """Return (state, its rows, a generator of steps)."""
     cells, weight, train, valid = make_bag(kind, n, seed)
-    rng = np.random.default_rng(seed)
-    y, score = rng.normal(size=n), rng.normal(size=(1, n))
+    y, score = tables.make_targets("squared_error", n, seed)
     table = crosstab.CrossTab(cells, SIZES, weight, **options)
     state = table_state.TableState(table, y, score, train, valid, plan=plan, max_bytes=max_bytes)
-    return state, Rows(cells, SIZES, y, score, train, valid), rng
+    rows = tables.Rows("squared_error", cells, SIZES, y, score, train, valid)
+    return state, rows, np.random.default_rng(seed)
 
 
 @pytest.mark.parametrize("kind", ["ones", "whole", "fractional"])
 @pytest.mark.parametrize("n", [5, 400, 5000])
 @pytest.mark.parametrize("plan", PLANS)
 def test_sums_and_metric_at_every_step(plan, kind, n, seed):
-    state, rows, rng = make_states(kind, n, seed, plan)
-    assert_allclose(state.refresh(), rows.apply(0, np.zeros(SIZES[0])), rtol=1e-12)
+    state, rows, rng = make_state(kind, n, seed, plan)
+    assert_allclose(state.refresh(), rows.metric(), rtol=1e-12)
     for _ in range(150):
         term = rng.integers(len(SIZES))
         for k in [term, rng.integers(len(SIZES))]:
-            G, H, W = state.sums(k)
-            expected_G, expected_W = rows.sums(k)
-            assert_allclose(G, expected_G, rtol=1e-11, atol=1e-11 * n)
-            assert_allclose(W, expected_W, rtol=1e-13)
-            assert_array_equal(H[0], W)
-            assert not G[0, W == 0].any()
-        cuts = np.unique(rng.integers(0, max(1, SIZES[term] - 1), rng.integers(0, 4))) if SIZES[term] > 1 else []
-        parts = state.part_sums(term, cuts)
-        starts = [0, *(np.asarray(cuts, dtype=int) + 1)]
-        expected_G, expected_W = rows.sums(term)
-        assert_allclose(parts[0][0], np.add.reduceat(expected_G[0], starts), rtol=1e-11, atol=1e-11 * n)
-        assert_allclose(parts[1][0], np.add.reduceat(expected_W, starts), rtol=1e-13)
+            sums = state.sums(k)
+            for got, expected in zip(sums, rows.sums(k), strict=True):
+                assert_allclose(got, expected, rtol=1e-11, atol=1e-11 * n)
+            assert not sums[0][0, sums[2] == 0].any()
+        cuts = tables.some_cuts(rng, SIZES[term])
+        for got, expected in zip(state.part_sums(term, cuts), rows.part_sums(term, cuts), strict=True):
+            assert_allclose(got, expected, rtol=1e-11, atol=1e-11 * n)
         u = random_step(rng, SIZES[term])
-        assert_allclose(state.apply(term, u[None]), rows.apply(term, u), rtol=1e-10, atol=1e-11)
+        assert_allclose(state.apply(term, u), rows.apply(term, u), rtol=1e-10, atol=1e-11)
+    assert_allclose(state.refresh(), rows.metric(), rtol=1e-10, atol=1e-11)
 
 
 @pytest.mark.parametrize("kind", ["ones", "fractional"])
@@ -97,28 +52,17 @@ def test_sums_and_metric_at_every_step(plan, kind, n, seed):
 def test_no_bit_depends_on_the_anchors(plan, kind):
     runs = []
     for options in {"spacing": 1}, {"spacing": 100}, {"spacing": 10**12}, {"max_bytes": 20000}, {"max_bytes": 0}:
-        state, _, rng = make_states(kind, plan=plan, **options)
-        runs.append(trace(state, rng))
+        state, _, rng = make_state(kind, plan=plan, **options)
+        runs.append(tables.trace(state, rng))
     assert len(set(runs)) == 1
-
-
-def trace(state, rng, n_steps=200):
-    """Return a digest of everything a sequence of random steps gives."""
-    digest = hashlib.sha256()
-    for _ in range(n_steps):
-        term = rng.integers(len(state.term_sizes))
-        for array in (*state.sums(term), *state.part_sums(rng.integers(len(state.term_sizes)), [])):
-            digest.update(array.tobytes())
-        digest.update(np.float64(state.apply(term, random_step(rng, state.term_sizes[term, 0])[None])).tobytes())
-    return digest.hexdigest()
 
 
 def test_sums_do_not_depend_on_when_they_are_asked_for():
     """Updates wait in a queue; one state is asked after every step, the other one at the end only."""
-    (often, _, rng), (late, _, _) = make_states("ones"), make_states("ones")
+    (often, _, rng), (late, _, _) = make_state(), make_state()
     for _ in range(100):
         term = rng.integers(len(SIZES))
-        u = random_step(rng, SIZES[term])[None]
+        u = random_step(rng, SIZES[term])
         for k in range(len(SIZES)):
             often.sums(k)
         assert_array_equal(often.apply(term, u), late.apply(term, u))
@@ -132,13 +76,12 @@ def test_equal_features_have_equal_sums_to_the_bit():
     cells[1] = cells[3] // 2
     cells = np.array([*cells, cells[1]])
     sizes = [*SIZES, SIZES[1]]
+    y, score = tables.make_targets("squared_error", 400)
+    state = table_state.TableState(crosstab.CrossTab(cells, sizes, weight), y, score, train, valid)
     rng = np.random.default_rng(0)
-    state = table_state.TableState(
-        crosstab.CrossTab(cells, sizes, weight), rng.normal(size=400), np.zeros((1, 400)), train, valid
-    )
     for _ in range(100):
         term = rng.integers(len(sizes))
-        state.apply(term, random_step(rng, sizes[term])[None])
+        state.apply(term, random_step(rng, sizes[term]))
         for a, b in zip(state.sums(1), state.sums(6), strict=True):
             assert_array_equal(a, b)
 
@@ -149,21 +92,19 @@ def test_bags_with_multiplicities_have_tables_of_their_own(plan, with_valid, see
     cells, weight, _, _ = make_bag("ones", seed=seed)
     rng = np.random.default_rng(seed)
     times = rng.integers(-2, 4, 400)
-    train, valid = np.maximum(times, 0.0), np.maximum(-times, 0.0)
-    if not with_valid:
-        valid = np.zeros(400)
-    y, score = rng.normal(size=400), rng.normal(size=(1, 400))
+    train, valid = np.maximum(times, 0.0), with_valid * np.maximum(-times, 0.0)
+    y, score = tables.make_targets("squared_error", 400, seed)
     table = crosstab.CrossTab(cells, SIZES, weight)
     state = table_state.TableState(table, y, score, train, valid, plan=plan)
     assert state.tables[0] is not table
-    rows = Rows(cells, SIZES, y, score, train, valid)
+    rows = tables.Rows("squared_error", cells, SIZES, y, score, train, valid)
     with pytest.raises(ValueError, match="add up"):
         table_state.TableState(table, y, score, train, valid, plan="shared")
     for _ in range(50):
         term = rng.integers(len(SIZES))
         assert_allclose(state.sums(term)[0], rows.sums(term)[0], atol=1e-10)
         u = random_step(rng, SIZES[term])
-        assert_allclose(state.apply(term, u[None]), rows.apply(term, u), rtol=1e-10, atol=1e-11)
+        assert_allclose(state.apply(term, u), rows.apply(term, u), rtol=1e-10, atol=1e-11)
 
 
 def test_without_validation_rows_there_is_no_metric():
@@ -182,9 +123,8 @@ def test_the_metric_reaches_zero_without_losing_its_sign(plan):
     """A validation loss that falls by many orders is followed to rounding errors of its start, and is not negative."""
     cells, weight, train, valid = make_bag(sizes=(6,))
     y = 1e3 * np.arange(6.0)[cells[0]]
-    state = table_state.TableState(
-        crosstab.CrossTab(cells, [6], weight), y, np.zeros((1, 400)), train, valid, plan=plan
-    )
+    table = crosstab.CrossTab(cells, [6], weight)
+    state = table_state.TableState(table, y, np.zeros((1, 400)), train, valid, plan=plan)
     start = state.refresh()
     for _ in range(60):
         u = 0.5 * (-state.sums(0)[0] / np.maximum(state.sums(0)[2], 1))
@@ -195,14 +135,14 @@ def test_the_metric_reaches_zero_without_losing_its_sign(plan):
 @pytest.mark.parametrize("plan", PLANS)
 def test_a_validation_target_out_of_scale_leaves_training_sums_alone(plan):
     cells, weight, train, valid = make_bag()
-    y = np.random.default_rng(0).normal(size=400)
+    y, score = tables.make_targets("squared_error", 400)
     wild = np.where(train > 0, y, 1e100)
     table = crosstab.CrossTab(cells, SIZES, weight)
-    states = [table_state.TableState(table, t, np.zeros((1, 400)), train, valid, plan=plan) for t in (y, wild)]
+    states = [table_state.TableState(table, t, score, train, valid, plan=plan) for t in (y, wild)]
     rng = np.random.default_rng(1)
     for _ in range(20):
         term = rng.integers(len(SIZES))
-        u = random_step(rng, SIZES[term])[None]
+        u = random_step(rng, SIZES[term])
         for state in states:
             state.apply(term, u)
         assert_array_equal(states[0].sums(term)[0], states[1].sums(term)[0])
@@ -224,13 +164,61 @@ def test_the_plan_follows_the_cost():
     assert tables_of(50000, [10, 10], 2) == (False, True)
 
 
+def run_stage(backend, **options):
+    n_terms = len(backend.term_sizes)
+    stage = stage_loop.Stage(
+        backend,
+        backend.term_sizes,
+        [1, *[0] * (n_terms - 1)],
+        [0] * n_terms,
+        n_outputs=backend.n_outputs,
+        learning_rate=0.1,
+        max_rounds=60,
+        min_samples_leaf=2,
+        min_cat_samples=2,
+        record=True,
+        **options,
+    )
+    while not stage.run(1000):
+        pass
+    return stage
+
+
+@pytest.mark.parametrize("kind", ["ones", "whole", "fractional"])
+@pytest.mark.parametrize("plan", PLANS)
+@pytest.mark.parametrize(
+    "options",
+    [
+        {},
+        {"missing": "gain", "max_leaves": 4},
+        {"smoothing_rounds": 20, "greedy_ratio": 5.0, "early_stopping_rounds": 5, "early_stopping_tolerance": 1e-5},
+    ],
+)
+def test_stages_equal_those_on_rows(kind, plan, options, seed):
+    cells, weight, train, valid = make_bag(kind, 1000, seed)
+    rng = np.random.default_rng(seed)
+    y = np.sin(cells[3] / 10.0) + 0.3 * rng.normal(size=1000) + (cells[0] == 1)
+    score = np.zeros((1, 1000))
+    axes = [(k, -1) for k in range(len(SIZES))]
+    loss = tables.Loss("squared_error")
+    rows = run_stage(row_state.RowState(loss, cells, axes, SIZES, y, score, train, valid), **options)
+    table = crosstab.CrossTab(cells, SIZES, weight, spacing=30)
+    stage = run_stage(table_state.TableState(table, y, score, train, valid, plan=plan), **options)
+    assert stage.n_steps == rows.n_steps
+    assert stage.best_step == rows.best_step
+    for got, expected in zip(stage.log[:2], rows.log[:2], strict=True):
+        assert_array_equal(got, expected)
+    assert_allclose(stage.log[2], rows.log[2], rtol=1e-10)
+    assert_allclose(stage.tensors(), rows.tensors(), rtol=0, atol=1e-10)
+
+
 def test_threads_share_a_table():
     cells, weight, train, valid = make_bag(n=3000)
     table = crosstab.CrossTab(cells, SIZES, weight, spacing=500)
-    y = np.random.default_rng(0).normal(size=3000)
+    y, score = tables.make_targets("squared_error", 3000)
 
     def run(i):
-        found[i] = trace(table_state.TableState(table, y, np.zeros((1, 3000)), train, valid), np.random.default_rng(0))
+        found[i] = tables.trace(table_state.TableState(table, y, score, train, valid), np.random.default_rng(0))
 
     found = {}
     runners = [threading.Thread(target=run, args=(i,)) for i in range(4)]
@@ -243,7 +231,8 @@ def test_threads_share_a_table():
 
 
 def digest():
-    return [trace(*make_states(kind, 1000, plan=plan)[::2]) for kind in ("ones", "fractional") for plan in PLANS]
+    found = [make_state(kind, 1000, plan=plan) for kind in ("ones", "fractional") for plan in PLANS]
+    return [tables.trace(state, rng) for state, _, rng in found]
 
 
 def test_bits_do_not_depend_on_the_instruction_set():
@@ -294,7 +283,7 @@ def test_bad_arguments(change, match):
 
 
 def test_bad_calls():
-    state, _, _ = make_states("ones")
+    state, _, _ = make_state()
     with pytest.raises(IndexError):
         state.sums(6)
     with pytest.raises(IndexError):
