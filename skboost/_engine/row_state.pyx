@@ -35,14 +35,14 @@ cdef extern from *:
     { SKB_DISPATCH(skb_weigh)(n, w, x, out); }
     static void skb_d_sum_rows(ptrdiff_t n, const double *x, double *lane)
     { SKB_DISPATCH(skb_sum_rows)(n, x, lane); }
-    static void skb_d_sum_below(ptrdiff_t n, const uint16_t *code, int cut, const double *x, double *lane)
-    { SKB_DISPATCH(skb_sum_below)(n, code, cut, x, lane); }
+    static void skb_d_sum_part(ptrdiff_t n, const uint16_t *code, int first, int last, const double *x, double *lane)
+    { SKB_DISPATCH(skb_sum_part)(n, code, first, last, x, lane); }
     static int skb_d_change_points(int n, int n_outputs, const double *u, int *cuts)
     { return SKB_DISPATCH(skb_change_points)(n, n_outputs, u, cuts); }
     static void skb_d_step_and_parts(ptrdiff_t n, const uint16_t *stepped, const skb_row_step_t *step,
                                      const uint16_t *code, int cut, const double *w, double *f, double *below,
-                                     double *all)
-    { SKB_DISPATCH(skb_step_and_parts)(n, stepped, step, code, cut, w, f, below, all); }
+                                     double *above)
+    { SKB_DISPATCH(skb_step_and_parts)(n, stepped, step, code, cut, w, f, below, above); }
     static void skb_d_step_and_squares(ptrdiff_t n, const uint16_t *code, const skb_row_step_t *step, const double *w,
                                        double *f, double *lane)
     { SKB_DISPATCH(skb_step_and_squares)(n, code, step, w, f, lane); }
@@ -76,7 +76,7 @@ cdef extern from *:
     void skb_d_add_step32(Py_ssize_t, const uint32_t *, const skb_row_step_t *, double *) nogil
     void skb_d_weigh(Py_ssize_t, const double *, const double *, double *) nogil
     void skb_d_sum_rows(Py_ssize_t, const double *, double *) nogil
-    void skb_d_sum_below(Py_ssize_t, const uint16_t *, int, const double *, double *) nogil
+    void skb_d_sum_part(Py_ssize_t, const uint16_t *, int, int, const double *, double *) nogil
     int skb_d_change_points(int, int, const double *, int *) nogil
     void skb_d_step_and_parts(Py_ssize_t, const uint16_t *, const skb_row_step_t *, const uint16_t *, int,
                               const double *, double *, double *, double *) nogil
@@ -119,7 +119,6 @@ ctypedef struct row_state_t:
     Py_ssize_t tile
     const int *n_cells     # per term
     double **W             # per term: (n_cells,)
-    double **below         # per term: (n_cells + 1,) sums of W over the first cells
     rows_t train
     rows_t valid
     double saturated       # mean loss of perfect predictions of the validation rows
@@ -295,60 +294,58 @@ cdef void parts_from_cells(row_state_t *s, int term, int n_cuts, const int *cuts
             H[k * (n_cuts + 1) + i] = h
 
 
+cdef inline int first_cell(const int *cuts, int i) noexcept nogil:
+    return cuts[i - 1] + 1 if i else 0
+
+
+cdef inline int last_cell(const row_state_t *s, int term, int n_cuts, const int *cuts, int i) noexcept nogil:
+    return cuts[i] if i < n_cuts else s.n_cells[term] - 1
+
+
 cdef void row_part_sums(void *self, int term, int n_cuts, const int *cuts, double *G, double *H) noexcept nogil:
     cdef row_state_t *s = <row_state_t *>self
     cdef Py_ssize_t at = 0, m, stride
     cdef const double *grad
     cdef const double *hess
-    cdef const uint16_t *code
     cdef bint newton = s.loss.kind != LOSS_SQUARED
-    cdef int k, i, parts = n_cuts + 1, kinds = 2 if newton else 1
-    # lanes of (kind, output, cut or all rows)
-    cdef double *lanes = s.hist
+    cdef int k, i, parts = n_cuts + 1
+    # sums in lanes of each part, output and kind of sum
+    cdef double *G_lanes = s.hist
+    cdef double *H_lanes = s.hist + s.n_outputs * parts * SKB_LANES
     if n_cuts > MAX_COMPARED or s.n_cells[term] > NARROW:
         parts_from_cells(s, term, n_cuts, cuts, G, H)
         return
-    memset(lanes, 0, kinds * s.n_outputs * parts * SKB_LANES * sizeof(double))
+    memset(s.hist, 0, 2 * s.n_outputs * parts * SKB_LANES * sizeof(double))
     if not newton and n_cuts == 1 and (s.pending < 0 or s.steps[0].n_cuts >= 0):
         # the common case in one go
         skb_d_step_and_parts(
             s.train.n, <const uint16_t *>s.train.codes[max(s.pending, 0)], s.steps if s.pending >= 0 else &s.still,
-            <const uint16_t *>s.train.codes[term], cuts[0], s.train.weight, s.train.score, lanes, lanes + SKB_LANES)
+            <const uint16_t *>s.train.codes[term], cuts[0], s.train.weight, s.train.score, G_lanes,
+            G_lanes + SKB_LANES)
         at = s.train.n
     while at < s.train.n:
         m = prepare_tile(s, at, &grad, &hess, &stride)
-        code = <const uint16_t *>s.train.codes[term] + at
         for k in range(s.n_outputs):
-            sum_parts(m, code, n_cuts, cuts, grad + k * stride, lanes + k * parts * SKB_LANES)
+            sum_parts(s, term, at, m, n_cuts, cuts, grad + k * stride, G_lanes + k * parts * SKB_LANES)
             if newton:
-                sum_parts(m, code, n_cuts, cuts, hess + k * stride, lanes + (s.n_outputs + k) * parts * SKB_LANES)
+                sum_parts(s, term, at, m, n_cuts, cuts, hess + k * stride, H_lanes + k * parts * SKB_LANES)
         at += m
     end_pass(s)
-    for k in range(s.n_outputs):
-        split_lanes(lanes + k * parts * SKB_LANES, n_cuts, G + k * parts)
-        if newton:
-            split_lanes(lanes + (s.n_outputs + k) * parts * SKB_LANES, n_cuts, H + k * parts)
     if not newton:
         for i in range(parts):
-            H[i] = (s.below[term][cuts[i] + 1 if i < n_cuts else s.n_cells[term]]
-                    - (s.below[term][cuts[i - 1] + 1] if i else 0.0))
+            skb_d_sum_rows(last_cell(s, term, n_cuts, cuts, i) + 1 - first_cell(cuts, i),
+                           s.W[term] + first_cell(cuts, i), H_lanes + i * SKB_LANES)
+    for i in range(s.n_outputs * parts):
+        G[i] = skb_lane_sum(G_lanes + i * SKB_LANES)
+        H[i] = skb_lane_sum(H_lanes + i * SKB_LANES)
 
 
-cdef void sum_parts(Py_ssize_t m, const uint16_t *code, int n_cuts, const int *cuts, const double *x,
-                    double *lanes) noexcept nogil:
-    cdef int i
-    for i in range(n_cuts):
-        skb_d_sum_below(m, code, cuts[i], x, lanes + i * SKB_LANES)
-    skb_d_sum_rows(m, x, lanes + n_cuts * SKB_LANES)
-
-
-cdef void split_lanes(const double *lanes, int n_cuts, double *out) noexcept nogil:
-    cdef double below = 0.0, total
+cdef void sum_parts(const row_state_t *s, int term, Py_ssize_t at, Py_ssize_t m, int n_cuts, const int *cuts,
+                    const double *x, double *lanes) noexcept nogil:
+    cdef const uint16_t *code = <const uint16_t *>s.train.codes[term] + at
     cdef int i
     for i in range(n_cuts + 1):
-        total = skb_lane_sum(lanes + i * SKB_LANES)
-        out[i] = total - below
-        below = total
+        skb_d_sum_part(m, code, first_cell(cuts, i), last_cell(s, term, n_cuts, cuts, i), x, lanes + i * SKB_LANES)
 
 
 # ------------------------------------------------------------------------------------------------ validation
@@ -495,7 +492,6 @@ cdef class RowState(BackEnd):
         self.keep.append(crowded)
         s.crowded = &crowded[0]
         s.W = <double **>self.pointers(weights)
-        s.below = <double **>self.pointers([np.concatenate([[0.0], np.cumsum(w)]) for w in weights])
         return 0
 
     cdef int allocate(self) except -1:
@@ -504,9 +500,8 @@ cdef class RowState(BackEnd):
         cdef Py_ssize_t outputs = self.n_outputs, n = s.train.n, largest = self.term_sizes.prod(axis=1).max()
         cdef bint newton = s.loss.kind != LOSS_SQUARED
         cdef unsigned char[::1] steps = np.zeros(outputs * sizeof(skb_row_step_t), dtype=np.uint8)
-        cdef Py_ssize_t kinds = 2 if newton else 1
         s.tile = max(<Py_ssize_t>SKB_LANES, min(<Py_ssize_t>TILE, TILE_VALUES // outputs // SKB_LANES * SKB_LANES))
-        s.hist = self.doubles(outputs * max(COPIES * (largest + PAD), kinds * SKB_LANES * (MAX_COMPARED + 1)))
+        s.hist = self.doubles(outputs * max(COPIES * (largest + PAD), 2 * SKB_LANES * (MAX_COMPARED + 1)))
         s.G = self.doubles(outputs * largest)
         s.table = self.doubles(outputs * largest)
         s.grad = self.doubles(outputs * s.tile)

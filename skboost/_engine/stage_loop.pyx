@@ -11,21 +11,18 @@ from libc.stdlib cimport free, realloc
 from libc.string cimport memcpy, memset
 
 from skboost._engine.interactions cimport pair_cut_t, pair_options_t, pair_work_size, random_pair, search_pair
-from skboost._engine.stage cimport BackEnd, backend_t, sums_t, term_t
-from skboost._engine.terms cimport (
+from skboost._engine.lines cimport (
     MISSING_GAIN,
     MISSING_HIGH,
     MISSING_LOW,
     MISSING_SEPARATE,
-    cut_term,
     fill_term_cache,
-    random_cuts,
-    search_term,
     term_cache_size,
     term_cache_t,
     term_options_t,
-    term_work_size,
 )
+from skboost._engine.stage cimport BackEnd, backend_t, sums_t, term_t
+from skboost._engine.terms cimport cut_term, random_cuts, search_term, term_work_size
 
 import math
 import numbers

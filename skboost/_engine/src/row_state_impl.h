@@ -151,31 +151,31 @@ static SKB_TARGET void SKB_FN(skb_sum_rows)(ptrdiff_t n, const double *restrict 
         lane[k] += x[i + k];
 }
 
-/* Sum of x over the rows of cells up to the cut. */
-static SKB_TARGET void SKB_FN(skb_sum_below)(
-    ptrdiff_t n, const uint16_t *restrict code, int cut, const double *restrict x, double *restrict lane)
+/* Sum of x over the rows of the cells first..last. */
+static SKB_TARGET void SKB_FN(skb_sum_part)(
+    ptrdiff_t n, const uint16_t *restrict code, int first, int last, const double *restrict x, double *restrict lane)
 {
     SKB_X8 lo = SKB_LOAD8(lane), hi = SKB_LOAD8(lane + 8);
-    SKB_CUT8 c = SKB_SET_CUT8(cut);
+    SKB_CUT8 start = SKB_SET_CUT8(first), span = SKB_SET_CUT8(last - first);
     ptrdiff_t i = 0;
     for (; i + 16 <= n; i += 16) {
-        lo = SKB_ADD_IF8(lo, SKB_UPTO8(code + i, c), SKB_LOAD8(x + i));
-        hi = SKB_ADD_IF8(hi, SKB_UPTO8(code + i + 8, c), SKB_LOAD8(x + i + 8));
+        lo = SKB_ADD_IF8(lo, SKB_WITHIN8(code + i, start, span), SKB_LOAD8(x + i));
+        hi = SKB_ADD_IF8(hi, SKB_WITHIN8(code + i + 8, start, span), SKB_LOAD8(x + i + 8));
     }
     SKB_STORE8(lane, lo);
     SKB_STORE8(lane + 8, hi);
     for (int k = 0; i + k < n; k++)
-        lane[k] += skb_keep(code[i + k] <= cut, x[i + k]);
+        lane[k] += skb_keep(first <= code[i + k] && code[i + k] <= last, x[i + k]);
 }
 
-/* A step of at most two cuts, then the sums of all rows and of those up to one cut, weighted unless w is NULL. */
+/* A step of at most two cuts, then the sums of the rows up to one cut and above it, weighted unless w is NULL. */
 static inline SKB_TARGET __attribute__((always_inline)) void SKB_FN(skb_step_and_sum)(
     int n_cuts, ptrdiff_t n, const uint16_t *restrict stepped, const skb_row_step_t *step,
     const uint16_t *restrict code, int cut, const double *restrict w, double *restrict f, double *restrict below,
-    double *restrict all)
+    double *restrict above)
 {
     SKB_X8 below0 = SKB_LOAD8(below), below1 = SKB_LOAD8(below + 8);
-    SKB_X8 all0 = SKB_LOAD8(all), all1 = SKB_LOAD8(all + 8);
+    SKB_X8 above0 = SKB_LOAD8(above), above1 = SKB_LOAD8(above + 8);
     SKB_CUT8 c = SKB_SET_CUT8(cut);
     SKB_STEP8(step);
     ptrdiff_t i = 0;
@@ -188,28 +188,29 @@ static inline SKB_TARGET __attribute__((always_inline)) void SKB_FN(skb_step_and
             f0 = SKB_MUL8(SKB_LOAD8(w + i), f0);
             f1 = SKB_MUL8(SKB_LOAD8(w + i + 8), f1);
         }
-        below0 = SKB_ADD_IF8(below0, SKB_UPTO8(code + i, c), f0);
-        below1 = SKB_ADD_IF8(below1, SKB_UPTO8(code + i + 8, c), f1);
-        all0 = SKB_ADD8(all0, f0);
-        all1 = SKB_ADD8(all1, f1);
+        SKB_M8 m0 = SKB_UPTO8(code + i, c), m1 = SKB_UPTO8(code + i + 8, c);
+        below0 = SKB_ADD_IF8(below0, m0, f0);
+        below1 = SKB_ADD_IF8(below1, m1, f1);
+        above0 = SKB_ADD_UNLESS8(above0, m0, f0);
+        above1 = SKB_ADD_UNLESS8(above1, m1, f1);
     }
     SKB_STORE8(below, below0);
     SKB_STORE8(below + 8, below1);
-    SKB_STORE8(all, all0);
-    SKB_STORE8(all + 8, all1);
+    SKB_STORE8(above, above0);
+    SKB_STORE8(above + 8, above1);
     for (int k = 0; i + k < n; k++) {
         f[i + k] += skb_step_value(step, stepped[i + k]);
         double x = w ? w[i + k] * f[i + k] : f[i + k];
         below[k] += skb_keep(code[i + k] <= cut, x);
-        all[k] += x;
+        above[k] += skb_keep(code[i + k] > cut, x);
     }
 }
 
 static SKB_TARGET void SKB_FN(skb_step_and_parts)(
     ptrdiff_t n, const uint16_t *stepped, const skb_row_step_t *step, const uint16_t *code, int cut, const double *w,
-    double *f, double *below, double *all)
+    double *f, double *below, double *above)
 {
-#define SKB_CASE(n_cuts, w) SKB_FN(skb_step_and_sum)(n_cuts, n, stepped, step, code, cut, w, f, below, all)
+#define SKB_CASE(n_cuts, w) SKB_FN(skb_step_and_sum)(n_cuts, n, stepped, step, code, cut, w, f, below, above)
     switch (step->n_cuts) {
     case 0: w ? SKB_CASE(0, w) : SKB_CASE(0, NULL); break;
     case 1: w ? SKB_CASE(1, w) : SKB_CASE(1, NULL); break;

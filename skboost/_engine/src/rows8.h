@@ -1,7 +1,8 @@
 /* Eight rows (or cells) at a time for kernel files of isa.h: SKB_X8 holds a double of each, SKB_M8 which are chosen.
  *
  * Include it inside a kernel file, before the kernels, and rows8_end.h after them. Every instruction set computes the
- * same IEEE operations: a row that is not chosen adds +0.0 to a sum that is never -0.0. SKB_SUMS8(x) are the sums of the
+ * same IEEE operations: a row that is not chosen adds +0.0 to a sum that is never -0.0. SKB_UPTO8 chooses the codes up to
+ * a cut, SKB_WITHIN8 the `span + 1` codes from `first` on. SKB_SUMS8(x) are the sums of the
  * values up to each place: the lower half of each block of two, four, eight is added to the upper one, so that a value 0
  * never changes the sum, and sums of values above 0 never fall. SKB_LAST8(x) is the last value in all places.
  */
@@ -50,7 +51,10 @@ static inline double skb_choose(int yes, double a, double b)
 #define SKB_MUL8(a, b) _mm512_mul_pd(a, b)
 #define SKB_SET_CUT8(c) _mm_set1_epi16((short)(c))
 #define SKB_UPTO8(code, cut) _mm_cmple_epu16_mask(_mm_loadu_si128((const __m128i *)(code)), cut)
+#define SKB_WITHIN8(code, first, span) \
+    _mm_cmple_epu16_mask(_mm_sub_epi16(_mm_loadu_si128((const __m128i *)(code)), first), span)
 #define SKB_ADD_IF8(acc, m, x) _mm512_mask_add_pd(acc, m, acc, x)
+#define SKB_ADD_UNLESS8(acc, m, x) _mm512_mask_add_pd(acc, (__mmask8)~(m), acc, x)
 #define SKB_CHOOSE8(m, a, b) _mm512_mask_blend_pd(m, b, a)
 #define SKB_MAX8(a, b) _mm512_max_pd(a, b)
 #define SKB_SUB8(a, b) _mm512_sub_pd(a, b)
@@ -83,7 +87,12 @@ typedef struct {
 #define SKB_ADD8(a, b) ((SKB_X8){_mm256_add_pd((a).lo, (b).lo), _mm256_add_pd((a).hi, (b).hi)})
 #define SKB_MUL8(a, b) ((SKB_X8){_mm256_mul_pd((a).lo, (b).lo), _mm256_mul_pd((a).hi, (b).hi)})
 #define SKB_SET_CUT8(c) _mm_set1_epi16((short)(c))
-#define SKB_UPTO8(code, cut) skb_upto8_avx2(code, cut)
+#define SKB_UPTO8(code, cut) skb_upto8_avx2(_mm_loadu_si128((const __m128i *)(code)), cut)
+#define SKB_WITHIN8(code, first, span) \
+    skb_upto8_avx2(_mm_sub_epi16(_mm_loadu_si128((const __m128i *)(code)), first), span)
+#define SKB_ADD_UNLESS8(acc, m, x)                                         \
+    ((SKB_X8){_mm256_add_pd((acc).lo, _mm256_andnot_pd((m).lo, (x).lo)),   \
+              _mm256_add_pd((acc).hi, _mm256_andnot_pd((m).hi, (x).hi))})
 #define SKB_ADD_IF8(acc, m, x)                                             \
     ((SKB_X8){_mm256_add_pd((acc).lo, _mm256_and_pd((m).lo, (x).lo)),      \
               _mm256_add_pd((acc).hi, _mm256_and_pd((m).hi, (x).hi))})
@@ -109,9 +118,9 @@ static inline SKB_TARGET SKB_X8 skb_sums8_avx2(SKB_X8 x)
     x.hi = _mm256_add_pd(skb_sums4_avx2(x.hi), _mm256_permute4x64_pd(x.lo, 0xff));
     return x;
 }
-static inline SKB_TARGET SKB_M8 skb_upto8_avx2(const uint16_t *code, __m128i cut)
+static inline SKB_TARGET SKB_M8 skb_upto8_avx2(__m128i code, __m128i cut)
 {
-    __m128i c = _mm_loadu_si128((const __m128i *)code), m = _mm_cmpeq_epi16(_mm_min_epu16(c, cut), c);
+    __m128i m = _mm_cmpeq_epi16(_mm_min_epu16(code, cut), code);
     return (SKB_M8){_mm256_castsi256_pd(_mm256_cvtepi16_epi64(m)),
                     _mm256_castsi256_pd(_mm256_cvtepi16_epi64(_mm_unpackhi_epi64(m, m)))};
 }
@@ -133,12 +142,16 @@ typedef struct {
 #define SKB_ADD8(p, q) ((SKB_X8){(p).a + (q).a, (p).b + (q).b, (p).c + (q).c, (p).d + (q).d})
 #define SKB_MUL8(p, q) ((SKB_X8){(p).a * (q).a, (p).b * (q).b, (p).c * (q).c, (p).d * (q).d})
 #define SKB_SET_CUT8(c) (c)
-#define SKB_UPTO8(code, cut) skb_upto8_base(code, cut)
+#define SKB_UPTO8(code, cut) skb_within8_base(code, 0, cut)
+#define SKB_WITHIN8(code, first, span) skb_within8_base(code, first, span)
 #define SKB_AND2(m, x) ((skb_v2d)((m) & (skb_v2q)(x)))
 #define SKB_OR2(m, p, q) ((skb_v2d)(((m) & (skb_v2q)(p)) | (~(m) & (skb_v2q)(q))))
 #define SKB_ADD_IF8(acc, m, x)                                                         \
     ((SKB_X8){(acc).a + SKB_AND2((m).a, (x).a), (acc).b + SKB_AND2((m).b, (x).b),      \
               (acc).c + SKB_AND2((m).c, (x).c), (acc).d + SKB_AND2((m).d, (x).d)})
+#define SKB_ADD_UNLESS8(acc, m, x)                                                     \
+    ((SKB_X8){(acc).a + SKB_AND2(~(m).a, (x).a), (acc).b + SKB_AND2(~(m).b, (x).b),    \
+              (acc).c + SKB_AND2(~(m).c, (x).c), (acc).d + SKB_AND2(~(m).d, (x).d)})
 #define SKB_CHOOSE8(m, p, q)                                                           \
     ((SKB_X8){SKB_OR2((m).a, (p).a, (q).a), SKB_OR2((m).b, (p).b, (q).b),              \
               SKB_OR2((m).c, (p).c, (q).c), SKB_OR2((m).d, (p).d, (q).d)})
@@ -169,9 +182,9 @@ static inline SKB_X8 skb_load8_base(const double *p)
     return x;
 }
 static inline void skb_store8_base(double *p, SKB_X8 x) { memcpy(p, &x, sizeof x); }
-static inline SKB_M8 skb_upto8_base(const uint16_t *code, int cut)
+static inline SKB_M8 skb_within8_base(const uint16_t *code, int first, int span)
 {
-#define SKB_LE(i) (-(int64_t)(code[i] <= cut))
+#define SKB_LE(i) (-(int64_t)((uint16_t)(code[i] - first) <= span))
     return (SKB_M8){{SKB_LE(0), SKB_LE(1)}, {SKB_LE(2), SKB_LE(3)}, {SKB_LE(4), SKB_LE(5)}, {SKB_LE(6), SKB_LE(7)}};
 #undef SKB_LE
 }

@@ -9,7 +9,9 @@
 #undef SKB_MUL8
 #undef SKB_SET_CUT8
 #undef SKB_UPTO8
+#undef SKB_WITHIN8
 #undef SKB_ADD_IF8
+#undef SKB_ADD_UNLESS8
 #undef SKB_CHOOSE8
 #undef SKB_TABLE8
 #undef SKB_MAX8
