@@ -185,11 +185,33 @@ print(instruction_set(), digest.hexdigest())
 """
 
 
-def run_script(level, n_threads):
+EBM_SCRIPT = """
+import hashlib, sys
+sys.path[:0] = {path!r}
+import numpy as np
+from fit_cases import EBM_LOSSES, make_data, make_ebm
+from skboost._engine.langevin import instruction_set
+
+digest = hashlib.sha256()
+for loss in EBM_LOSSES:
+    X, y = make_data(loss, 3, n=400)
+    X[:, 3] = np.random.default_rng(1).integers(0, 8, 400)
+    weight = np.random.default_rng(0).exponential(size=400)
+    for params in ({{}}, {{"max_leaves": 4, "missing": "gain"}}, {{"trainer": "tables"}}, {{"trainer": "rows"}}):
+        for sample_weight in (None, weight):
+            model = make_ebm(loss, categorical_features=[3], **params).fit(X, y, sample_weight)
+            digest.update(model._bagged_raw(X).tobytes())
+            for scores in model.term_scores_:
+                digest.update(scores.tobytes())
+print(instruction_set(), digest.hexdigest())
+"""
+
+
+def run_script(level, n_threads, script=SCRIPT):
     here = os.path.dirname(__file__)
     root = os.path.dirname(os.path.dirname(skboost.__file__))
     env = {**os.environ, "SKBOOST_ISA": str(level), "OMP_NUM_THREADS": str(n_threads)}
-    script = SCRIPT.format(path=[here, root])
+    script = script.format(path=[here, root])
     done = subprocess.run(
         [sys.executable, "-c", script], env=env, capture_output=True, text=True, timeout=300, check=True
     )
@@ -197,8 +219,9 @@ def run_script(level, n_threads):
     return int(level), digest
 
 
-def test_instruction_sets_and_openmp_threads_in_fresh_processes():
-    found = [run_script(level, n_threads) for level, n_threads in [(0, 1), (1, 4), (2, 2)]]
+@pytest.mark.parametrize("script", [SCRIPT, EBM_SCRIPT], ids=["boosting of trees", "additive models"])
+def test_instruction_sets_and_openmp_threads_in_fresh_processes(script):
+    found = [run_script(level, n_threads, script) for level, n_threads in [(0, 1), (1, 4), (2, 2)]]
     levels, digests = zip(*found, strict=True)
     assert levels[0] == 0
     assert levels[1] == min(levels[2], 1)

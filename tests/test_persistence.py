@@ -11,7 +11,16 @@ import sys
 import joblib
 import numpy as np
 import pytest
-from fit_cases import LOSSES, POLICIES, assert_same_model, make_data, make_estimator
+from fit_cases import (
+    EBM_LOSSES,
+    LOSSES,
+    POLICIES,
+    assert_same_ebm,
+    assert_same_model,
+    make_data,
+    make_ebm,
+    make_estimator,
+)
 
 import skboost
 from skboost import SGLBRegressor
@@ -145,3 +154,90 @@ def test_state_holds_arrays_and_plain_values_only():
     Reader(io.BytesIO(text)).load()
     assert wanted <= {"skboost", "numpy", "builtins", "copyreg", "_codecs"}
     assert "skboost" in wanted
+
+
+# ---- additive models
+
+
+def fitted_ebm(loss, **params):
+    X, y = make_data(loss, n=150)
+    X[:, 3] = np.round(2 * X[:, 3])
+    return make_ebm(loss, **{"categorical_features": [3], **params}).fit(X, y), X, y
+
+
+@pytest.mark.parametrize("loss", EBM_LOSSES)
+def test_additive_models_are_saved(loss, tmp_path):
+    model, X, y = fitted_ebm(loss)
+    for protocol in (2, pickle.HIGHEST_PROTOCOL):
+        assert_same_ebm(pickle.loads(pickle.dumps(model, protocol)), model, X)
+    assert_same_ebm(copy.deepcopy(model), model, X)
+    assert_same_ebm(copy.copy(model), model, X)
+    path = tmp_path / "model.joblib"
+    joblib.dump(model, path)
+    mapped = joblib.load(path, mmap_mode="r")
+    assert_same_ebm(mapped, model, X)
+    assert_same_ebm(pickle.loads(pickle.dumps(mapped)), model, X)
+    empty = pickle.loads(pickle.dumps(make_ebm(loss, categorical_features=[3])))
+    assert_same_ebm(empty.fit(X, y), model, X)
+
+
+def test_pickles_of_additive_models_are_small():
+    """Scores of every bag, their means and the weights; neither deviations, which follow, nor data."""
+    rng = np.random.default_rng(0)
+    X = rng.normal(size=(5000, 8))
+    model = make_ebm("squared_error", max_bins=256).fit(X, np.sin(X).sum(axis=1))
+    n_cells = sum(weights.size for weights in model.bin_weights_)
+    assert model.standard_deviations_[0].any()
+    assert len(pickle.dumps(model)) < 8 * n_cells * (3 + 2) + 8 * 256 * 8 * 4 + 20_000
+
+
+def test_state_of_additive_models_holds_arrays_and_plain_values_only():
+    text = pickle.dumps(fitted_ebm("multiclass")[0])
+    wanted = set()
+
+    class Reader(pickle.Unpickler):
+        def find_class(self, module, name):
+            wanted.add(module.split(".")[0])
+            return super().find_class(module, name)
+
+    Reader(io.BytesIO(text)).load()
+    assert wanted <= {"skboost", "numpy", "builtins", "copyreg", "_codecs"}
+
+
+@pytest.mark.parametrize("name", ["cut_values", "coarse_cells", "cell_offset"])
+def test_tampered_additive_models_are_refused(name):
+    model, _, _ = fitted_ebm("squared_error")
+    setattr(model._mapper, name, getattr(model._mapper, name)[::-1].copy())
+    text = pickle.dumps(model)
+    with pytest.raises(ValueError, match="Malformed cell mapper"):
+        pickle.loads(text)
+
+
+EBM_SCRIPT = """
+import hashlib, pickle, sys
+sys.path[:0] = {path!r}
+with open({file!r}, "rb") as file:
+    models, X = pickle.load(file)
+for model in models:
+    digest = hashlib.sha256()
+    for array in (model._raw(X), model._bagged_raw(X), model.predict_uncertainty(X).knowledge):
+        digest.update(array.tobytes())
+    print(digest.hexdigest())
+"""
+
+
+def test_a_fresh_process_predicts_the_same_bits_with_additive_models(tmp_path):
+    models = [fitted_ebm(loss)[0] for loss in EBM_LOSSES]
+    X = fitted_ebm("squared_error")[1]
+    file = tmp_path / "models.pickle"
+    file.write_bytes(pickle.dumps((models, X)))
+    root = os.path.dirname(os.path.dirname(skboost.__file__))
+    script = EBM_SCRIPT.format(path=[root], file=str(file))
+    done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, timeout=300, check=True)
+    expected = []
+    for model in models:
+        digest = hashlib.sha256()
+        for array in (model._raw(X), model._bagged_raw(X), model.predict_uncertainty(X).knowledge):
+            digest.update(array.tobytes())
+        expected.append(digest.hexdigest())
+    assert done.stdout.split() == expected

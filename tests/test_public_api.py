@@ -64,6 +64,47 @@ SGLB_PARAMETERS = {
     "random_state": None,
     "verbose": 0,
 }
+EBM_PARAMETERS = {
+    "loss": {"EBMRegressor": "squared_error", "EBMClassifier": "log_loss"},
+    "interactions": 10,
+    "max_bins": 1024,
+    "max_interaction_bins": 64,
+    "exclude": None,
+    "categorical_features": "from_dtype",
+    "monotonic_cst": None,
+    "missing": "separate",
+    "learning_rate": {"EBMRegressor": 0.04, "EBMClassifier": 0.015},
+    "max_rounds": 50000,
+    "max_leaves": 2,
+    "min_samples_leaf": 4,
+    "min_hessian": {"EBMRegressor": 0.0, "EBMClassifier": 1e-4},
+    "l2_regularization": 0.0,
+    "outer_bags": 14,
+    "validation_size": 0.15,
+    "early_stopping_rounds": 100,
+    "early_stopping_tolerance": 1e-5,
+    "smoothing_rounds": {"EBMRegressor": 500, "EBMClassifier": 75},
+    "interaction_smoothing_rounds": {"EBMRegressor": 100, "EBMClassifier": 75},
+    "greedy_ratio": 10.0,
+    "cyclic_progress": 0.0,
+    "min_cat_samples": 10,
+    "cat_smooth": 10.0,
+    "gain_scale": 5.0,
+    "purify": True,
+    "power": {"EBMRegressor": 1.5},
+    "trainer": "auto",
+    "max_table_bytes": 2**30,
+    "callback": None,
+    "n_jobs": None,
+    "random_state": None,
+    "verbose": 0,
+}
+EBM_METHODS = ["fit", "predict", "score", "eval_terms", "predict_uncertainty", "predict_with_uncertainty"]
+EBM_METHODS += ["shape_functions", "shape", "term_importances", "explain_global", "explain_local"]
+EBM_METHODS += ["monotonize", "remove_terms", "remove_features", "scale_term", "sweep", "copy", "to_dict", "from_dict"]
+SHAPE_FIELDS = ["features", "names", "axes", "values", "deviations", "weights", "classes"]
+AXIS_FIELDS = ["feature", "name", "kind", "edges", "levels", "lower", "upper"]
+
 SGLB_METHODS = ["fit", "predict", "score", "staged_predict", "apply"]
 SGLB_METHODS += ["predict_virtual_ensembles", "predict_uncertainty"]
 CLASSIFIER_METHODS = [
@@ -78,6 +119,21 @@ UNCERTAINTY_FIELDS = ["mean", "knowledge", "data", "total", "support", "member_i
 
 def sglb_estimators():
     return [cls for cls in ESTIMATORS.values() if cls.__name__ in {"SGLBRegressor", "SGLBClassifier"}]
+
+
+def ebm_estimators():
+    return [cls for cls in ESTIMATORS.values() if cls.__name__ in {"EBMRegressor", "EBMClassifier"}]
+
+
+def contract_of(cls, table):
+    """Return the parameters that a table of several estimators promises of one."""
+    contract = {}
+    for key, default in table.items():
+        if not isinstance(default, dict):
+            contract[key] = default
+        elif cls.__name__ in default:
+            contract[key] = default[cls.__name__]
+    return contract
 
 
 @pytest.mark.parametrize("module", public_modules(), ids=lambda module: module.__name__)
@@ -130,12 +186,7 @@ def test_clone_of_the_defaults_has_the_defaults(name):
 @pytest.mark.parametrize("cls", sglb_estimators())
 def test_sglb_parameters_keep_the_contract(cls):
     parameters = constructor_parameters(cls)
-    contract = {}
-    for key, default in SGLB_PARAMETERS.items():
-        if not isinstance(default, dict):
-            contract[key] = default
-        elif cls.__name__ in default:
-            contract[key] = default[cls.__name__]
+    contract = contract_of(cls, SGLB_PARAMETERS)
     assert list(parameters) == [key for key in contract if key in parameters]
     defaults = {key: repr(value.default) for key, value in parameters.items() if contract[key] is not BY_EVIDENCE}
     assert defaults == {key: repr(contract[key]) for key in defaults}
@@ -149,7 +200,30 @@ def test_sglb_methods_keep_the_contract(cls):
         assert inspect.signature(getattr(cls, name)).parameters["n_members"].default == 10
 
 
-@pytest.mark.skipif(not hasattr(skboost, "Uncertainty"), reason="not exported")
+@pytest.mark.parametrize("cls", ebm_estimators())
+def test_ebm_parameters_keep_the_contract(cls):
+    contract = contract_of(cls, EBM_PARAMETERS)
+    found = {key: value.default for key, value in constructor_parameters(cls).items()}
+    assert list(found) == list(contract)
+    assert {key: repr(value) for key, value in found.items()} == {key: repr(value) for key, value in contract.items()}
+
+
+@pytest.mark.parametrize("cls", ebm_estimators())
+def test_ebm_methods_keep_the_contract(cls):
+    wanted = EBM_METHODS + (CLASSIFIER_METHODS[:3] if issubclass(cls, ClassifierMixin) else [])
+    assert [name for name in wanted if not callable(getattr(cls, name, None))] == []
+    assert list(inspect.signature(cls.fit).parameters) == ["self", "X", "y", "sample_weight", "bags", "init_score"]
+    for name in ("predict", "predict_uncertainty", "predict_with_uncertainty"):
+        parameter = inspect.signature(getattr(cls, name)).parameters["init_score"]
+        assert parameter.kind is inspect.Parameter.KEYWORD_ONLY
+
+
+def test_shapes_keep_the_contract():
+    for cls, names in ((skboost.ebm.TermShape, SHAPE_FIELDS), (skboost.ebm.Axis, AXIS_FIELDS)):
+        assert cls.__dataclass_params__.frozen
+        assert [field.name for field in fields(cls)] == names
+
+
 def test_uncertainty_fields_keep_the_contract():
     cls = skboost.Uncertainty
     assert is_dataclass(cls)
