@@ -3,8 +3,14 @@
 import numpy as np
 
 from skboost._engine.crosstab import CrossTab
+from skboost._engine.epoch_state import EpochState
 from skboost._engine.row_state import RowState
 from skboost._engine.table_state import TableState
+
+# An epoch of tables ends when its largest steps add up to this much raw score, or after so many steps per term.
+TAU_LOG_LOSS = 0.2
+TAU_LOG_LINK = 0.05
+SWEEPS = 20
 
 
 def row_back_end(problem, block, scores, train, held, saturated):
@@ -61,8 +67,6 @@ class Tables:
         if not len(block):
             self.kind = "rows"
         if self.kind == "tables":
-            if not problem.loss.constant_hessian:
-                raise ValueError(f"trainer='tables' needs loss='squared_error', got loss={problem.loss.name!r}.")
             features = [feature for (feature,) in block.features]
             rows, n_threads = problem.rows, min(n_threads, len(problem.bags))
             # One table that bags share, and up to two for each bag that runs.
@@ -79,6 +83,10 @@ class Tables:
 
     def back_end(self, scores, train, held, saturated):
         """Return the back end of a bag; the arguments are those of `row_back_end`."""
+        loss, y = self.problem.loss, self.problem.rows.y
+        if self.kind == "tables" and loss.constant_hessian:
+            return TableState(self.table, y, scores, train, held, max_bytes=self.max_bytes)
         if self.kind == "tables":
-            return TableState(self.table, self.problem.rows.y, scores, train, held, max_bytes=self.max_bytes)
+            tau = TAU_LOG_LOSS if loss.name == "log_loss" else TAU_LOG_LINK
+            return EpochState(self.table, loss, y, scores, train, held, tau=tau, sweeps=SWEEPS, saturated=saturated)
         return row_back_end(self.problem, self.block, scores, train, held, saturated)
