@@ -1,8 +1,8 @@
 # Lines: the cells of a main effect in the order in which a tree cuts them.
 #
-# A numeric term is the line of its value cells, a nominal one that of its heavier levels sorted by G / H. The missing cell
-# of a numeric term and the pooled light levels of a nominal one are apart: the block, which joins one side of each cut. A
-# leaf of a tree is a part of the line with or without the block.
+# A numeric term is the line of its value cells, a nominal one that of its heavier levels sorted by G / H. The missing
+# cell of a numeric term and the pooled light levels of a nominal one are apart: the block, which joins one side of each
+# cut. A leaf of a tree is a part of the line with or without the block.
 
 from libc.float cimport DBL_MIN
 from libc.stdint cimport uint64_t
@@ -83,8 +83,8 @@ cdef void lay_line(line_t *line, const term_t *term, const sums_t *sums, const t
 cdef double score_cuts(const line_t *line, const leaf_t *leaf, int side, int first, int n, double lower, double upper,
                        double *score) noexcept nogil
 
-# The same sum of one leaf, and its values; those of leaf_value_of are summed cell by cell, so that small sums beside large
-# ones keep their digits.
+# The same sum of one leaf, and its values; those of leaf_value_of are summed cell by cell, so that small sums beside
+# large ones keep their digits.
 cdef double leaf_score_of(const line_t *line, const leaf_t *leaf) noexcept nogil
 cdef double bound_value_of(const line_t *line, const leaf_t *leaf) noexcept nogil
 cdef double leaf_value_of(const line_t *line, const leaf_t *leaf, int k) noexcept nogil

@@ -196,6 +196,21 @@ def test_any_cutting_of_the_run_gives_the_same_bits(axes):
     assert whole.reason in ("rounds", "early_stopping")
 
 
+@pytest.mark.parametrize("stop_rounds", [0, 50])
+def test_the_caller_may_end_it(stop_rounds):
+    """With the model that as many rounds would have left."""
+    rows = make_rows()
+    rules = {"early_stopping_rounds": stop_rounds, "learning_rate": 0.7, "smoothing_rounds": 2}
+    loop, short = make_stage(rows, max_rounds=1000, **rules), finish(make_stage(rows, max_rounds=30, **rules))
+    assert not loop.run(120)
+    loop.end()
+    loop.end()
+    assert (loop.reason, loop.n_steps) == ("ended", 120)
+    assert_array_equal(loop.tensors(), short.tensors())
+    assert loop.run(10)
+    assert loop.n_steps == 120
+
+
 def test_what_is_known_while_it_runs():
     rows = make_rows()
     loop = make_stage(rows, max_rounds=50, early_stopping_rounds=50, smoothing_rounds=2)
@@ -491,8 +506,9 @@ def test_back_ends_are_checked():
         with pytest.raises(TypeError):
             stage_loop.Stage(nothing, sizes, [0] * 4, [0] * 4, **options)
     bare = stage_loop.Stage.__new__(stage_loop.Stage)
-    with pytest.raises(ValueError, match="was not initialised"):
-        bare.run(1)
+    for call in (lambda: bare.run(1), bare.end):
+        with pytest.raises(ValueError, match="was not initialised"):
+            call()
     with pytest.raises(ValueError, match="max_steps"):
         make_stage(rows).run(-1)
     loop = make_stage(rows)

@@ -3,22 +3,13 @@
  * Sums over rows have SKB_LANES running sums, row i in lane i % SKB_LANES, whatever the instruction set; histograms have
  * a few copies, row i in copy i modulo their number. Tiles begin at multiples of SKB_LANES.
  */
+#include "row_step.h"
 #include "rows8.h"
 
 #ifndef SKB_ROW_STATE_SCALAR
 #define SKB_ROW_STATE_SCALAR
 
 #define SKB_LANES 16
-#define SKB_MAX_CUTS 2
-
-/* What a step adds to one output: value[j] up to cut[j], value[n_cuts] above; n_cuts < 0: table[cell]. */
-typedef struct {
-    int n_cuts;
-    int cut[SKB_MAX_CUTS];
-    double value[SKB_MAX_CUTS + 1];
-    const double *table;
-} skb_row_step_t;
-
 static double skb_lane_sum(const double *lane)
 {
     double s[SKB_LANES];

@@ -29,7 +29,7 @@ typedef struct {
 } skb_stopping_t;
 
 /* Returns 0 when memory ran out. Room is reclaimed from the front before it is doubled. */
-static int skb_queue_push(skb_queue_t *q, skb_point_t point)
+static inline int skb_queue_push(skb_queue_t *q, skb_point_t point)
 {
     if (q->end == q->room) {
         if (q->first > q->room / 2) {
@@ -50,7 +50,7 @@ static int skb_queue_push(skb_queue_t *q, skb_point_t point)
     return 1;
 }
 
-static void skb_stopping_free(skb_stopping_t *s)
+static inline void skb_stopping_free(skb_stopping_t *s)
 {
     free(s->all.points);
     free(s->lowest.points);
@@ -58,7 +58,7 @@ static void skb_stopping_free(skb_stopping_t *s)
 }
 
 /* Take a point; returns 1 to stop, 0 to go on, -1 when memory ran out. Points that do not count only lower `best`. */
-static int skb_stopping_add(skb_stopping_t *s, int64_t step, double metric, int counts)
+static inline int skb_stopping_add(skb_stopping_t *s, int64_t step, double metric, int counts)
 {
     skb_point_t point = {step, metric};
     double scale = fabs(s->best) < fabs(s->older) ? fabs(s->best) : fabs(s->older);
