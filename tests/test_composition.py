@@ -4,7 +4,17 @@ import warnings
 
 import numpy as np
 import pytest
-from fit_cases import CLASSIFICATION_LOSSES, LOSSES, REGRESSION_LOSSES, assert_same_model, make_data, make_estimator
+from fit_cases import (
+    CLASSIFICATION_LOSSES,
+    EBM_LOSSES,
+    LOSSES,
+    REGRESSION_LOSSES,
+    assert_same_ebm,
+    assert_same_model,
+    make_data,
+    make_ebm,
+    make_estimator,
+)
 from sklearn.base import clone, is_classifier, is_regressor
 from sklearn.calibration import CalibratedClassifierCV
 from sklearn.compose import ColumnTransformer, TransformedTargetRegressor, make_column_selector
@@ -181,3 +191,88 @@ def test_warnings_are_not_given():
             model = make_estimator(loss, early_stopping=True).fit(X, y)
             model.predict(X)
             model.predict_uncertainty(X, 1)
+
+
+# ---- additive models
+
+
+@pytest.mark.parametrize("loss", EBM_LOSSES)
+def test_additive_models_in_pipelines_and_searches(loss):
+    X, y = make_data(loss, n=150)
+    pipeline = make_pipeline(StandardScaler(), make_ebm(loss)).fit(X, y)
+    scaled = StandardScaler().fit_transform(X)
+    assert_same_ebm(pipeline[-1], make_ebm(loss).fit(scaled, y), scaled)
+    grid = {"max_leaves": [2, 3], "interactions": [0, 2]}
+    searches = [GridSearchCV(make_ebm(loss, max_rounds=10), grid, cv=3, n_jobs=n_jobs).fit(X, y) for n_jobs in (1, 2)]
+    np.testing.assert_array_equal(*[search.cv_results_["mean_test_score"] for search in searches])
+    assert len(np.unique(searches[0].cv_results_["mean_test_score"])) > 1
+    assert_same_ebm(*[search.best_estimator_ for search in searches], X)
+
+
+def test_additive_models_know_the_names_of_columns():
+    pd = pytest.importorskip("pandas")
+    pytest.importorskip("polars")
+    X, y = make_data("squared_error", missing=0)
+    frame = pd.DataFrame(X, columns=list("abcd"))
+    pipeline = make_pipeline(StandardScaler(), make_ebm(interactions=[("a", "c")])).set_output(transform="pandas")
+    assert pipeline.fit(frame, y)[-1].term_names_ == ["a", "b", "c", "d", "a & c"]
+    polars = make_pipeline(StandardScaler(), make_ebm(interactions=[(0, 2)])).set_output(transform="polars").fit(X, y)
+    np.testing.assert_array_equal(polars.predict(X), pipeline.predict(frame))
+    mixed = frame.assign(e=np.where(X[:, 0] > 0, "up", "down"))
+    model = make_ebm(interactions=[("d", "e")]).fit(mixed, y)
+    assert model.feature_types_in_[-1] == "nominal"
+    assert cross_val_score(model, mixed, y, cv=3).shape == (3,)
+
+
+@pytest.mark.parametrize("loss", ["squared_error", "binary"])
+def test_additive_models_with_weights_and_metadata(loss):
+    from sklearn import config_context
+
+    X, y = make_data(loss, n=150)
+    weight = np.random.default_rng(0).integers(1, 4, len(y))
+    init = np.random.default_rng(1).normal(size=len(y))
+    with config_context(enable_metadata_routing=True):
+        model = make_ebm(loss).set_fit_request(sample_weight=True, init_score=True).set_predict_request(init_score=True)
+        pipeline = make_pipeline(StandardScaler().set_fit_request(sample_weight=False), model)
+        pipeline.fit(X, y, sample_weight=weight, init_score=init)
+        found = pipeline.predict(X, init_score=init)
+    scaled = StandardScaler().fit_transform(X)
+    alone = make_ebm(loss).fit(scaled, y, weight, init_score=init)
+    np.testing.assert_array_equal(found, alone.predict(scaled, init_score=init))
+
+
+def test_additive_models_inside_other_estimators():
+    X, y = make_data("squared_error", missing=0)
+    pair = VotingRegressor([("a", make_ebm()), ("b", make_ebm(interactions=0))]).fit(X, y)
+    np.testing.assert_allclose(pair.predict(X), np.mean([model.predict(X) for model in pair.estimators_], axis=0))
+    assert BaggingRegressor(make_ebm(), n_estimators=2, random_state=0).fit(X, y).score(X, y) > 0.2
+    assert MultiOutputRegressor(make_ebm()).fit(X, np.stack([y, -y], axis=1)).predict(X).shape == (len(y), 2)
+    # The logarithm of the exponential differs in last bits, which key the draws.
+    log = TransformedTargetRegressor(make_ebm(), func=np.log, inverse_func=np.exp).fit(X, np.exp(y))
+    assert np.corrcoef(np.log(log.predict(X)), make_ebm().fit(X, y).predict(X))[0, 1] > 0.95
+    residual = make_ebm().fit(X, y, init_score=make_estimator().fit(X, y))
+    assert residual.score(X, y - make_estimator().fit(X, y).predict(X)) < 1
+    X, y = make_data("multiclass", n=200)
+    calibrated = CalibratedClassifierCV(make_ebm("multiclass"), cv=3).fit(X, y)
+    np.testing.assert_allclose(calibrated.predict_proba(X).sum(axis=1), 1)
+    stack = StackingClassifier([("a", make_ebm("multiclass"))], LogisticRegression(), cv=3)
+    assert stack.fit(X, y).score(X, y) > 0.5
+
+
+def test_partial_dependence_of_an_additive_model_is_its_curve():
+    X, y = make_data("squared_error", n=300, missing=0)
+    model = make_ebm(interactions=0).fit(X, y)
+    found = partial_dependence(model, X, [1], grid_resolution=9, kind="average")
+    curve = model.shape(1).value(found["grid_values"][0])
+    np.testing.assert_allclose(found["average"][0] - found["average"][0, 0], curve - curve[0], atol=1e-12)
+    importances = permutation_importance(model, X, y, n_repeats=3, random_state=0).importances_mean
+    assert importances[:2].min() > importances[2:].max()
+
+
+def test_representations_of_additive_models():
+    for loss in EBM_LOSSES:
+        model = make_ebm(loss)
+        assert type(model).__name__ in repr(model)
+        assert type(model).__name__ in model._repr_html_()
+        assert is_classifier(model) == (loss in CLASSIFICATION_LOSSES)
+        assert is_regressor(model) == (loss not in CLASSIFICATION_LOSSES)
