@@ -252,7 +252,7 @@ cdef bint nothing_to_gain(stage_t *s) noexcept nogil:
     for t in range(s.n_terms):
         if s.idle:
             finish_update(s, t, best_update(s, t))
-    return s.idle
+    return s.idle and s.status == RUNNING
 
 
 cdef void end_sweep(stage_t *s) noexcept nogil:

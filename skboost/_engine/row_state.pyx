@@ -3,7 +3,7 @@
 from libc.stdint cimport int32_t, uint8_t, uint16_t, uint32_t, uintptr_t
 from libc.string cimport memcpy, memset
 
-from skboost._engine.losses cimport LOSS_SQUARED, loss_from_object, loss_needs_metric
+from skboost._engine.losses cimport LOSS_MULTINOMIAL, LOSS_SQUARED, loss_from_object, loss_needs_metric
 from skboost._engine.row_passes cimport (
     NARROW,
     flush,
@@ -104,12 +104,17 @@ cdef class RowState(BackEnd):
     def __init__(self, loss, cells, term_axes, n_cells, y, score, train_weight, val_weight, *, coarse=None,
                  saturated=None):
         cdef row_state_t *s = &self.state
+        if self.keep is not None:
+            # a stage may still point to what this would free
+            raise RuntimeError("a RowState is initialised once")
         memset(s, 0, sizeof(row_state_t))
         self.c.self = NULL
         self.keep = []
         loss_from_object(loss, &s.loss)
         if loss_needs_metric(&s.loss):
             raise ValueError(f"loss kind {loss.kind} has no second derivatives to boost with")
+        if s.loss.n_outputs > 1 and s.loss.kind != LOSS_MULTINOMIAL:
+            raise ValueError(f"loss kind {loss.kind} has one output, not {loss.n_outputs}")
         self.n_outputs = s.n_outputs = s.loss.n_outputs
         cells = np.asarray(cells)
         if cells.ndim != 2 or cells.dtype != np.uint16 or cells.shape[0] < 1:
@@ -128,6 +133,7 @@ cdef class RowState(BackEnd):
         self.term_sizes = sizes = np.ones((len(axes), 2), dtype=np.int32)
         for t, (j, k) in enumerate(axes):
             sizes[t] = (n_cells[j], 1) if k < 0 else (axis_cells(maps, j), axis_cells(maps, k))
+        sizes.setflags(write=False)
         self.fill_rows(&s.train, y, score, train_weight)
         self.fill_rows(&s.valid, y, score, val_weight)
         self.fill_cells(cells, axes, maps, np.flatnonzero(train_weight), np.flatnonzero(val_weight))

@@ -26,6 +26,8 @@ from skboost._engine.lines cimport (
 )
 from skboost._engine.stage cimport sums_t, term_t
 
+import math
+
 import numpy as np
 
 cdef extern from *:
@@ -323,6 +325,9 @@ cdef class _Sums:
             raise ValueError("monotone must be 0, or 1 or -1 for a numeric term of one output")
         if max_leaves < 1 or missing not in range(4):
             raise ValueError(f"max_leaves must be at least 1 and missing in 0..3, got {max_leaves}, {missing}")
+        limits = (min_samples_leaf, min_hessian, l2_regularization, min_cat_samples, cat_smooth)
+        if not all(0.0 <= limit < math.inf for limit in limits):
+            raise ValueError(f"limits and regularisation must be finite and at least 0, got {limits}")
         self.sums.G = &g[0, 0]
         self.sums.W = &w[0]
         if H is None:

@@ -302,6 +302,7 @@ def test_bags_in_threads():
         ({"coarse": [None, np.arange(40), None, *COARSE[3:]]}, "coarse\\[1\\] must be uint16"),
         ({"coarse": [None, np.arange(40, dtype=np.uint16)[::-1], None, *COARSE[3:]]}, "last entry"),
         ({"loss": SimpleNamespace(kind=4, n_outputs=2, params=())}, "loss kind 4"),
+        ({"loss": SimpleNamespace(kind=0, n_outputs=2, params=())}, "loss kind 0 has one output"),
         ({"loss": SimpleNamespace(kind=17, n_outputs=1, params=())}, "unknown loss"),
         ({"saturated": np.zeros(3)}, "saturated must have shape"),
     ],
@@ -309,6 +310,15 @@ def test_bags_in_threads():
 def test_arguments_are_checked(change, message):
     with pytest.raises(ValueError, match=message):
         RowState(**make_bag() | change)
+
+
+def test_a_stage_cannot_lose_its_rows():
+    bag = make_bag()
+    state = RowState(**bag)
+    with pytest.raises(RuntimeError, match="initialised once"):
+        state.__init__(**bag)
+    with pytest.raises(ValueError, match="read-only"):
+        state.term_sizes[0, 0] = 2 * 10**7
 
 
 def test_pairs_of_too_many_cells_are_refused():

@@ -1,6 +1,7 @@
 """Search of main effects: best trees against enumeration, missing cells, levels, monotone directions, random cuts."""
 
 import hashlib
+import math
 import os
 import subprocess
 import sys
@@ -411,3 +412,10 @@ def test_bits_do_not_depend_on_the_instruction_set():
     assert len(found.strip()) == len(hashlib.sha256().hexdigest())
     assert digest_at("0") == found
     assert digest_at("1") == found
+
+
+@pytest.mark.parametrize("limit", ["min_samples_leaf", "min_hessian", "l2_regularization", "min_cat_samples", "cat_smooth"])
+@pytest.mark.parametrize("value", [-1.0, math.nan, math.inf])
+def test_limits_that_make_no_sense_are_refused(limit, value):
+    with pytest.raises(ValueError, match="finite and at least 0"):
+        terms.search(np.ones((1, 5)), np.ones((1, 5)), np.ones(5), **{limit: value})
