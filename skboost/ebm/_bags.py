@@ -32,7 +32,7 @@ class Bags:
         return self.rows.copy_weight * n_train, self.rows.copy_weight * n_held
 
 
-def make_bags(rows, n_bags, validation_size, seed, stratify=None, user_bags=None):
+def make_bags(rows, n_bags, validation_size, seed, stratify=None, user_bags=None, classes=None):
     """Draw the bags.
 
     Parameters
@@ -47,9 +47,13 @@ def make_bags(rows, n_bags, validation_size, seed, stratify=None, user_bags=None
     seed : int
         Key of the draws, together with the number of the bag and the content of the rows.
     stratify : ndarray of shape (n_rows,), default=None
-        Classes. Each class gets its share of the validation copies, up to rounding.
+        What `Loss.strata` returns: class numbers, or whether targets are above 0. Each group gets its share of the
+        validation copies, up to rounding, and keeps a copy in training.
     user_bags : ndarray of shape (n_rows, n_bags), default=None
-        Bags instead of draws, as `check_user_bags` returns them, one row for each canonical row.
+        Bags instead of draws, as `check_user_bags` returns them, one row for each canonical row. Every bag must train
+        on a row of each class, or on one whose target is above 0.
+    classes : ndarray of shape (n_classes,), default=None
+        Labels of the classes, for messages.
 
     Returns
     -------
@@ -59,14 +63,14 @@ def make_bags(rows, n_bags, validation_size, seed, stratify=None, user_bags=None
     Raises
     ------
     ValueError
-        If `validation_size` is no such number or leaves no copy (of some class) to train on, or if a bag of the user
-        trains on no row (of some class).
+        If `validation_size` is no such number or leaves no copy (of some group) to train on, or if a bag of the user
+        trains on no row (of some class, or above 0).
     """
     if user_bags is not None:
-        _check_training(user_bags, stratify)
+        _check_training(user_bags, stratify, classes)
         return Bags(rows, n_bags, lambda bag: _user_counts(rows.n_copies, user_bags[:, bag].astype(np.int64)))
     n_copies = rows.n_copies
-    wanted = _n_validation(validation_size, int(n_copies.sum()), 1 if stratify is None else len(np.unique(stratify)))
+    wanted = _n_validation(validation_size, int(n_copies.sum()), stratify)
     holdout = HoldOut(wanted, rows.keys, np.zeros(len(n_copies), dtype=np.int64), n_copies, stratify)
 
     def counts(bag):
@@ -118,34 +122,46 @@ def _user_counts(n_copies, times):
     return np.maximum(times, 0) * n_copies, np.maximum(-times, 0) * n_copies
 
 
-def _check_training(user_bags, stratify):
-    """Raise ValueError if some bag trains on no row, or on no row of some class."""
+def _check_training(user_bags, stratify, classes):
+    """Raise ValueError if some bag trains on no row, or on no row of a group that it needs."""
     trains = user_bags > 0
     empty = np.flatnonzero(~trains.any(axis=0))
     if empty.size:
         raise ValueError(f"bags leaves no row to train on in the columns {empty.tolist()}; a positive number trains.")
-    for label in [] if stratify is None else np.unique(stratify):
-        empty = np.flatnonzero(~trains[stratify == label].any(axis=0))
+    for members, which, wanted in [] if stratify is None else _needed(stratify, classes):
+        empty = np.flatnonzero(~trains[members].any(axis=0))
         if empty.size:
             raise ValueError(
-                f"bags leaves no row of the class number {int(label)} to train on in the columns {empty.tolist()}; "
-                "every bag must train on some row of every class."
+                f"bags leaves no row {which} to train on in the columns {empty.tolist()}; every bag must train on "
+                f"some row {wanted}."
             )
 
 
-def _n_validation(validation_size, n_copies, n_classes):
+def _needed(stratify, classes):
+    """Mask and name of each group that every bag must train on."""
+    if stratify.dtype == bool:
+        return [(stratify, "with y > 0", "with y > 0")]
+    labels = np.unique(stratify)
+    names = labels.astype(int) if classes is None else classes[labels.astype(int)]
+    pairs = zip(labels, names.tolist(), strict=True)
+    return [(stratify == label, f"of the class {name!r}", "of every class") for label, name in pairs]
+
+
+def _n_validation(validation_size, n_copies, stratify):
     """Number of copies that validate, out of n_copies."""
     is_number = isinstance(validation_size, numbers.Real) and not isinstance(validation_size, bool)
     if not is_number or not (0 <= validation_size < 1 or (validation_size >= 1 and validation_size % 1 == 0)):
         raise ValueError(
             f"validation_size must be 0, a share of the rows below 1 or a number of rows, got {validation_size!r}"
         )
-    most = n_copies - n_classes
+    n_groups = 1 if stratify is None else len(np.unique(stratify))
+    most = n_copies - n_groups
     if validation_size < 1:
         # A share such as 0.29 of 100 rows is 29 rows, although the product is a little less.
         return min(int(validation_size * n_copies * (1 + 2.0**-40)), most)
     if validation_size > most:
-        left = "no row" if n_classes == 1 else "no row of some class"
+        group = "with y > 0 or none with y = 0" if n_groups > 1 and stratify.dtype == bool else "of some class"
+        left = "no row" if n_groups == 1 else f"no row {group}"
         raise ValueError(
             f"validation_size={validation_size} leaves {left} to train on: the training set has {n_copies} rows "
             f"(a row of weight w counts as w rows), so at most {max(most, 0)} can validate."

@@ -99,7 +99,8 @@ class EBMRegressor(RegressorMixin, BaseEBM):
         come from several threads, one at a time.
     n_jobs : int or None, default=None
         Threads over the bags. None: one for each physical core that the process may use, as limited by threadpoolctl,
-        or what OMP_NUM_THREADS says; -1 the same, -2 one less. The result does not depend on it.
+        or what OMP_NUM_THREADS says; -1 the same, -2 one less. Terms of millions of cells use fewer, for the sake of
+        memory. The result does not depend on it.
     random_state : int, RandomState instance or None, default=None
         Seed of all draws. They are keyed by the content of the rows, so the order of the rows does not matter.
     verbose : int, default=0
@@ -400,7 +401,8 @@ class EBMClassifier(ClassifierMixin, BaseEBM):
         come from several threads, one at a time.
     n_jobs : int or None, default=None
         Threads over the bags. None: one for each physical core that the process may use, as limited by threadpoolctl,
-        or what OMP_NUM_THREADS says; -1 the same, -2 one less. The result does not depend on it.
+        or what OMP_NUM_THREADS says; -1 the same, -2 one less. Terms of millions of cells use fewer, for the sake of
+        memory. The result does not depend on it.
     random_state : int, RandomState instance or None, default=None
         Seed of all draws. They are keyed by the content of the rows, so the order of the rows does not matter.
     verbose : int, default=0

@@ -17,7 +17,7 @@ from skboost.ebm._cells import CellMapper
 from skboost.ebm._density import feature_bounds, histogram
 from skboost.ebm._estimators_dict import DictMixin
 from skboost.ebm._estimators_init_score import resolve_init_score
-from skboost.ebm._estimators_state import bins_of, link_of
+from skboost.ebm._estimators_state import link_of
 from skboost.ebm._estimators_terms import TermsMixin
 from skboost.ebm._finishing import finish
 from skboost.ebm._interactions import resolve_terms
@@ -114,7 +114,10 @@ class BaseEBM(TermsMixin, DictMixin, BaseEstimator):
             What each bag does with each row: k trains on it k times, -k validates on it k times, 0 leaves it out. None
             draws validation rows by `validation_size`.
         init_score : array-like of shape (n_samples,) or (n_samples, n_classes), or fitted estimator, default=None
-            Raw scores to start from, or a model whose predictions they are. Predictions need it again.
+            Raw scores to start from, or a model whose predictions they are. Predictions need it again. At most 1e150 in
+            size with an identity link, 30 with a log link (means of 1e-13 to 1e13), 35 with a logit link (probabilities
+            of 1e-15); with three or more classes 35 bounds the differences from the largest score of the row, and 1e6
+            that score.
 
         Returns
         -------
@@ -185,9 +188,10 @@ class BaseEBM(TermsMixin, DictMixin, BaseEstimator):
             n_copies=distinct.n_copies,
             init=None if init is None else np.ascontiguousarray(init[:, chosen]),
         )
-        stratify = None if data.classes is None else rows.y
         user_bags = None if user_bags is None else user_bags[chosen]
-        return rows, make_bags(distinct, self.outer_bags, self.validation_size, seed, stratify, user_bags)
+        return rows, make_bags(
+            distinct, self.outer_bags, self.validation_size, seed, loss.strata(rows.y), user_bags, data.classes
+        )
 
     def _collect(self, data, problem, boosted, fitted):
         mapper, loss, names = problem.mapper, problem.loss, self._feature_names()
@@ -210,7 +214,6 @@ class BaseEBM(TermsMixin, DictMixin, BaseEstimator):
             "bagged_intercept_": fitted.bagged_intercept[:, 0] if one_output else fitted.bagged_intercept,
             "bag_weights_": boosted.bag_weights,
             "best_iteration_": boosted.best_iteration,
-            "bins_": [bins_of(mapper, j, levels) for j, levels in enumerate(data.category_maps)],
             "feature_types_in_": ["continuous" if levels is None else "nominal" for levels in data.category_maps],
             "feature_bounds_": feature_bounds(data.X, data.is_categorical),
             "histogram_edges_": [None if found is None else found[0] for found in histograms],

@@ -7,7 +7,7 @@ from skboost._compat import check_parameters
 from skboost.ebm import _dict_format as form
 from skboost.ebm._cells import FORMAT_VERSION, NUMERIC, CellMapper
 from skboost.ebm._dict_format import require
-from skboost.ebm._estimators_state import bins_of, link_of
+from skboost.ebm._estimators_state import link_of
 
 MOST_CELLS = 2**20
 
@@ -171,7 +171,6 @@ class _State:
             "feature_bounds_": np.array(bounds, dtype=np.float64),
             "histogram_edges_": edges,
             "histogram_weights_": weights,
-            "bins_": [bins_of(self.mapper, feature, levels) for feature, levels in enumerate(maps)],
             "_category_maps": tuple(maps),
             "_mapper": self.mapper,
         }

@@ -4,8 +4,12 @@ import numpy as np
 from sklearn.utils import check_array
 from sklearn.utils.validation import check_is_fitted
 
+from skboost._losses import LARGEST_TARGET, LOG_MEAN_MAX, LOG_ODDS_MAX
+
 # Probabilities of a model may be 0 or 1, where the raw score would be infinite.
 LEAST_PROBABILITY = 1e-15
+# Scores of all classes may be shifted by this much, and keep ten digits.
+LARGEST_SHIFT = 1e6
 
 
 def resolve_init_score(init_score, X, n_rows, n_outputs, link, classes=None):
@@ -29,6 +33,16 @@ def resolve_init_score(init_score, X, n_rows, n_outputs, link, classes=None):
     -------
     ndarray of shape (n_outputs, n_rows) or None
         float64 scores, contiguous; None for None.
+
+    Raises
+    ------
+    ValueError
+        If the scores have another shape, are not finite or too large: beyond 1e150 (identity, as targets), 30 (log,
+        where means leave the range 1e-13 to 1e13 of targets) or 35 (logit, probabilities of 1e-15, beyond which the
+        loss is flat). With three or more classes 35 bounds the difference from the largest score of the row, since a
+        shift of all classes changes no probability, and 1e6 the shift.
+    TypeError
+        If `init_score` is a class instead of a model.
     """
     if init_score is None:
         return None
@@ -41,7 +55,33 @@ def resolve_init_score(init_score, X, n_rows, n_outputs, link, classes=None):
     if scores.shape != wanted:
         source = f"the model in init_score gives scores of shape {scores.shape}" if model else f"got {scores.shape}"
         raise ValueError(f"init_score must have the shape {wanted}: one raw score per row and output; {source}.")
+    _check_size(scores, link)
     return np.ascontiguousarray(scores.reshape(n_rows, n_outputs).T)
+
+
+def _check_size(scores, link):
+    """Raise ValueError for scores beyond what the loss can tell apart."""
+    if link == "mlogit":
+        _refuse_beyond(LARGEST_SHIFT, scores.max(axis=1), "the largest score of each row", "subtract it from the row")
+        behind = scores.max(axis=1, keepdims=True) - scores
+        what = "the difference from the largest score of the row"
+        _refuse_beyond(LOG_ODDS_MAX, behind, what, "probabilities below 1e-15 are as good as 0; clip the scores")
+    elif link == "logit":
+        remedy = "probabilities beyond 1e-15 are as good as 0 or 1; clip the log-odds"
+        _refuse_beyond(LOG_ODDS_MAX, scores, "the log-odds", remedy)
+    elif link == "log":
+        remedy = "means must lie between 1e-13 and 1e13; change the unit of y or of the exposure"
+        _refuse_beyond(LOG_MEAN_MAX, scores, "the logarithm of the mean", remedy)
+    else:
+        _refuse_beyond(LARGEST_TARGET, scores, "the score", "change the unit of y")
+
+
+def _refuse_beyond(limit, values, what, remedy):
+    if (size := float(np.abs(values).max(initial=0.0))) > limit:
+        shown = f"{limit:g}".replace("+", "")
+        raise ValueError(
+            f"init_score must not be that large: {what} is at most {shown} in size, got {size:g}; {remedy}."
+        )
 
 
 def _scores_of(model, X, link, classes):

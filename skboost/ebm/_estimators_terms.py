@@ -9,6 +9,7 @@ from sklearn.utils.validation import check_is_fitted
 
 from skboost._categories import is_frame, level_names
 from skboost.ebm import _editing
+from skboost.ebm._estimators_state import bins_of
 from skboost.ebm._shapes import Axis, TermShape, view
 from skboost.ebm._terms import bag_deviation
 
@@ -33,6 +34,18 @@ class TermsMixin:
         if self._deviations is None:
             self._deviations = [bag_deviation(scores, self.bag_weights_) for scores in self.bagged_scores_]
         return self._deviations
+
+    @property
+    def bins_(self):
+        """Cells of every column.
+
+        Returns
+        -------
+        list of list
+            Two entries per column, for main effects and for pairs: ascending cuts, or a dict from categories to cells.
+        """
+        check_is_fitted(self)
+        return [bins_of(self._mapper, feature, levels) for feature, levels in enumerate(self._category_maps)]
 
     def _feature_names(self):
         names = getattr(self, "feature_names_in_", None)
@@ -329,7 +342,7 @@ class TermsMixin:
         self.term_features_ = [tuple(place[feature] for feature in used) for used in self.term_features_]
         self._mapper = mapper
         self._category_maps = tuple(self._category_maps[feature] for feature in kept)
-        for name in ("feature_types_in_", "bins_", "histogram_edges_", "histogram_weights_"):
+        for name in ("feature_types_in_", "histogram_edges_", "histogram_weights_"):
             setattr(self, name, [getattr(self, name)[feature] for feature in kept])
         self.feature_bounds_ = self.feature_bounds_[kept]
         if hasattr(self, "feature_names_in_"):

@@ -17,6 +17,9 @@ from skboost.ebm._terms import TermBlock, contributions, main_block, pair_block
 from skboost.ebm._trainers import Tables, row_back_end
 
 MAINS, PAIRS = 0, 1
+# Bags that run at the same time hold no more than this together, besides their rows: the model and the weights of the
+# cells of each.
+WORKING_BYTES = 2**26
 
 
 @dataclass(frozen=True)
@@ -144,18 +147,24 @@ def boost(problem, plan, n_threads, progress):
     Boosted
         The terms.
     """
-    job = _Job(problem, plan, n_threads, progress)
     n_bags, n_rows = len(problem.bags), len(problem.rows.y)
+    n_threads = min(n_threads, n_bags)
+    job = _Job(problem, plan, n_threads, progress)
     progress.start(MAINS, n_rows=n_rows, n_terms=len(job.mains), trainer=job.tables.kind, n_threads=n_threads)
-    for_each_bag(job.boost_mains, n_bags, n_threads, progress)
+    for_each_bag(job.boost_mains, n_bags, threads_within_memory(n_threads, job.main_scores), progress)
     job.choose_pairs()
     if len(job.pairs):
         progress.start(PAIRS, n_rows=n_rows, n_terms=len(job.pairs), n_threads=n_threads)
-        for_each_bag(job.boost_pairs, n_bags, n_threads, progress)
+        for_each_bag(job.boost_pairs, n_bags, threads_within_memory(n_threads, job.pair_scores), progress)
     job.warn()
     return Boosted(
         job.mains, job.main_scores, job.pairs, job.pair_scores, job.intercepts, job.bag_weights, job.best_iteration
     )
+
+
+def threads_within_memory(n_threads, scores):
+    """Return how many bags may run at once, given the array of the scores of all of them."""
+    return max(1, min(n_threads, WORKING_BYTES // max(1, 2 * scores[0].nbytes)))
 
 
 class _Job:
@@ -176,7 +185,7 @@ class _Job:
         self.saturated = problem.loss.saturated(problem.rows.y)
         self.tables = Tables(problem, self.mains, n_threads)
         self.strengths = np.zeros((n_bags, len(plan.candidates))) if plan.n_automatic else None
-        self.diverged = []
+        self.diverged, self.absurd = [], []
 
     # ---- main effects
 
@@ -262,9 +271,20 @@ class _Job:
         self.best_iteration[stage, bag] = loop.best_step
         if loop.reason == "diverged":
             self.diverged.append((stage, bag, loop.n_steps))
+        size = max(float(out.max(initial=0.0)), -float(out.min(initial=0.0)))
+        if not size <= problem.loss.largest_score:
+            self.absurd.append((stage, bag, size))
 
     def warn(self):
-        """Tell of the stages whose updates became infinite."""
+        """Tell of the stages whose updates became infinite, or whose scores are beyond what the loss can tell apart."""
+        for stage, bag, size in sorted(self.absurd):
+            warnings.warn(
+                f"Boosting the {STAGES[stage]} of bag {bag} diverged: a term has scores up to {size:g}, raw scores "
+                f"beyond {self.problem.loss.largest_score:g} mean nothing to the loss. Use min_hessian or "
+                "l2_regularization above 0, a smaller learning_rate, or an init_score nearer to the target.",
+                RuntimeWarning,
+                stacklevel=2,
+            )
         for stage, bag, n_steps in sorted(self.diverged):
             warnings.warn(
                 f"Boosting the {STAGES[stage]} of bag {bag} ended after {n_steps} steps: the next one is not finite. "

@@ -1,9 +1,11 @@
 """Whole fits: same bits for any threads, order and repetition of rows; interrupted fits; callbacks; scores."""
 
 import itertools
+import os
+import subprocess
+import sys
 import threading
 import time
-import tracemalloc
 import warnings
 from concurrent.futures import ThreadPoolExecutor
 
@@ -15,6 +17,7 @@ from sklearn.exceptions import NotFittedError
 from sklearn.linear_model import LinearRegression, LogisticRegression
 from sklearn.utils.validation import check_is_fitted
 
+import skboost
 from skboost.ebm import EBMClassifier, EBMRegressor, _progress
 
 SETTINGS = {
@@ -416,18 +419,57 @@ def test_lines_in_between_come_once_a_second(capsys):
 # ---- memory
 
 
+RESIDENT = """
+import sys
+sys.path[:0] = {path!r}
+import gc
+import numpy as np
+from fit_cases import EBM_LOSSES, make_data, make_ebm
+
+def resident():
+    gc.collect()
+    with open("/proc/self/status") as status:
+        return max(int(line.split()[1]) for line in status if line.startswith({field!r})) / 1024
+"""
+LOOP = """
+cases = [(loss, *make_data(loss, n=400)) for loss in EBM_LOSSES]
+for round in range(30):
+    for loss, X, y in cases:
+        make_ebm(loss, trainer=["rows", "tables"][round % 2], n_jobs=2).fit(X, y).predict_uncertainty(X)
+    if round in (9, 29):
+        print(resident())
+"""
+WIDE = """
+from skboost import EBMRegressor
+X = np.random.default_rng(0).normal(size=(500, 5000))
+before = resident()
+EBMRegressor(interactions=0, max_rounds=3, smoothing_rounds=1, random_state=0, n_jobs=2).fit(X, X[:, 0])
+print(before, resident(), X.nbytes / 2**20)
+"""
+
+
+def run_measured(code, field):
+    """Run a script in a fresh process; return the numbers that it prints."""
+    here = os.path.dirname(os.path.dirname(__file__))
+    root = os.path.dirname(os.path.dirname(skboost.__file__))
+    script = RESIDENT.format(path=[here, root], field=field) + code
+    done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, timeout=600, check=True)
+    return [float(word) for word in done.stdout.split()]
+
+
+linux = pytest.mark.skipif(not os.path.exists("/proc/self/status"), reason="memory is read from the proc file system")
+
+
+@linux
 def test_fits_in_a_loop_keep_memory_flat():
-    X, y = case("binary")
-    model = make("binary")
-    tracemalloc.start()
-    try:
-        sizes = []
-        for _ in range(8):
-            model.fit(X, y)
-            sizes.append(tracemalloc.get_traced_memory()[0])
-    finally:
-        tracemalloc.stop()
-    assert max(sizes[3:]) < 1.02 * sizes[2] + 50_000
+    after_10, after_30 = run_measured(LOOP, "VmRSS")
+    assert after_30 < after_10 + 8
+
+
+@linux
+def test_many_columns_take_no_more_than_twenty_times_the_data():
+    before, peak, data = run_measured(WIDE, "VmHWM")
+    assert peak - before < 20 * data
 
 
 def test_no_warnings():
