@@ -9,11 +9,12 @@ Both libraries must be importable by the interpreter that runs this script; ever
 libraries take turns.
 
 accuracy: five folds (shuffled, stratified for classes, random_state=0), both libraries with their defaults in the named
-setting and random_state=0. RMSE or log loss per fold, mean and standard deviation over the folds, and the paired
-difference, ours less theirs, with its standard error. Columns of type ``category`` are categorical on both sides, all
-others numeric on both sides; this is declared, so neither library guesses. DIR holds a ``load.py`` whose ``load(name)``
-returns (frame, target, facts) for california, adult, bank and bike_hour; the other data come with scikit-learn.
-Results of InterpretML are read from the cache file when it has them and added to it when not.
+setting and random_state=0, or the mean over the seeds 0 to N - 1 of ``--seeds N``. RMSE or log loss per fold, mean and
+standard deviation over the folds, and the paired difference, ours less theirs, with its standard error. Columns of type
+``category`` are categorical on both sides, all others numeric on both sides; this is declared, so neither library
+guesses. DIR holds a ``load.py`` whose ``load(name)`` returns (frame, target, facts) for california, adult, bank and
+bike_hour; the other data come with scikit-learn. Results of InterpretML are read from the cache file when it has them
+and added to it when not.
 
 speed: generated data of 14 features. Cases: ``fit`` without pairs, ``pairs`` with the default pairs of each library,
 ``same-pairs`` with the same ten pairs for both, ``step`` the time of one boosting step without pairs, bags, validation
@@ -128,12 +129,12 @@ def fit_fold(job):
     splitter = (KFold if task == "reg" else StratifiedKFold)(N_FOLDS, shuffle=True, random_state=0)
     train, test = list(splitter.split(X, y))[job["fold"]]
     rows = (lambda index: X.iloc[index]) if hasattr(X, "iloc") else (lambda index: X[index])
-    model = make_estimator(job["library"], task, X, n_jobs=job["threads"], **SETTINGS[job["setting"]])
+    given = SETTINGS[job["setting"]] | {"n_jobs": job["threads"], "random_state": job["seed"]}
+    model = make_estimator(job["library"], task, X, **given)
     started, started_cpu = time.perf_counter(), time.process_time()
     model.fit(rows(train), y[train])
     answer = {"seconds": time.perf_counter() - started, "cpu": time.process_time() - started_cpu}
     answer["n_pairs"] = sum(len(features) == 2 for features in model.term_features_)
-    answer["steps"] = np.sum(model.best_iteration_, axis=1).tolist()
     if task == "reg":
         return answer | {"loss": root_mean_squared_error(y[test], model.predict(rows(test)))}
     p = model.predict_proba(rows(test))
@@ -154,24 +155,33 @@ def accuracy(a):
     cache = read_cache(a.cache)
     table = []
     for data, setting in itertools.product(a.data, a.settings):
-        found = {library: [] for library in a.libraries}
-        for fold, library in itertools.product(range(N_FOLDS), a.libraries):
-            key = f"{library} {version(library)}/{data}/{setting}/{fold}"
-            if library == "skboost" or key not in cache or "error" in cache[key]:
-                job = {"do": "fold", "data": data, "setting": setting, "fold": fold, "library": library}
+        runs = {library: [] for library in a.libraries}
+        for fold, seed, library in itertools.product(range(N_FOLDS), range(a.seeds), a.libraries):
+            key = f"{library} {version(library)}/{data}/{setting}/{fold}" + (f"/{seed}" if seed else "")
+            answer = cache.get(key) if library != "skboost" else None
+            if answer is None or "error" in answer:
+                job = {"do": "fold", "data": data, "setting": setting, "fold": fold, "seed": seed, "library": library}
                 job |= {"folder": a.data_folder, "threads": a.threads}
                 answer = run_child(job, a.threads, a.timeout)
                 print(key, answer, file=sys.stderr, flush=True)
                 if a.cache and library != "skboost":
                     cache[key] = answer
                     write_cache(a.cache, cache)
-            else:
-                answer = cache[key]
-            found[library].append(answer)
+            runs[library].append(answer)
             if "error" in answer and not a.keep_going:
                 break
-        table.append((data, setting, found))
+        table.append((data, setting, {library: folds_of(answers, a.seeds) for library, answers in runs.items()}))
     print_accuracy(table, a.libraries)
+
+
+def folds_of(answers, n_seeds):
+    """Return one answer per fold, means over the seeds; the answer that failed if one did."""
+    failed = [answer for answer in answers if "error" in answer]
+    if failed:
+        return failed[:1]
+    keys = [k for k in ("loss", "accuracy", "n_pairs", "seconds") if answers and k in answers[0]]
+    groups = [answers[i : i + n_seeds] for i in range(0, len(answers), n_seeds)]
+    return [{k: float(np.mean([answer[k] for answer in group])) for k in keys} for group in groups]
 
 
 def summary(folds, key="loss"):
@@ -219,7 +229,7 @@ PLAIN = {"outer_bags": 1, "validation_size": 0, "early_stopping_rounds": 0, "smo
 
 
 def measured_fit(job, X, y, **parameters):
-    """Fit once; returns seconds, CPU seconds and growth of memory, worker processes included, and steps."""
+    """Fit once; returns the model, and seconds and growth of memory in MB, worker processes included."""
     kind, task = job["case"].rsplit("-", 1)
     parameters = {**CASES[kind], "n_jobs": job["threads"], **parameters}
     if kind == "same-pairs":
@@ -236,7 +246,7 @@ def measured_fit(job, X, y, **parameters):
     model.fit(X, y)
     seconds = time.perf_counter() - started
     grow = (peers._status_kb("VmHWM") + sampler.stop() - before) / 1024
-    return model, {"seconds": seconds, "grow_mb": grow, "steps": float(np.sum(model.best_iteration_))}
+    return model, {"seconds": seconds, "grow_mb": grow}
 
 
 def speed_child(job):
@@ -261,7 +271,7 @@ def speed_child(job):
 
 def speed(a):
     results = []
-    print("case,rows,library," + "best,median,spread,grow MB,steps,loss,ratio of medians")
+    print("case,rows,library,best,median,spread,grow MB,loss,ratio of medians")
     for case, rows in itertools.product(a.cases, a.rows):
         kind, task = case.rsplit("-", 1)
         X, y = peers.generate(rows + 20_000, a.features, task, 0, np.float64)
@@ -291,10 +301,10 @@ def print_speed(case, rows, runs, key):
             continue
         values = [r[key] for r in good]
         medians[library] = np.median(values)
-        others = [np.median([r[k] for r in good]) if k in good[0] else np.nan for k in ("grow_mb", "steps", "loss")]
+        others = [np.median([r[k] for r in good]) if k in good[0] else np.nan for k in ("grow_mb", "loss")]
         ratio = medians[library] / medians["skboost"] if "skboost" in medians else np.nan
         text = [f"{min(values):.4g}", f"{medians[library]:.4g}", f"{min(values):.4g}-{max(values):.4g}"]
-        text += [f"{others[0]:.0f}", f"{others[1]:.0f}", f"{others[2]:.5f}", f"{ratio:.2f}"]
+        text += [f"{others[0]:.0f}", f"{others[1]:.5f}", f"{ratio:.2f}"]
         print(",".join([case, str(rows), library, *text]), flush=True)
 
 
@@ -313,6 +323,7 @@ def parser():
     p.add_argument("--data", nargs="+", choices=[*BUNDLED, *FOLDER], default=list(BUNDLED))
     p.add_argument("--settings", nargs="+", choices=list(SETTINGS), default=["mains", "pairs", "defaults"])
     p.add_argument("--data-folder", help="folder of load.py, for the data that do not come with scikit-learn")
+    p.add_argument("--seeds", type=int, default=1, help="fits per fold")
     p.add_argument("--cache", help="file of the other library's results")
     p.add_argument("--keep-going", action="store_true", help="run the other folds after one has failed")
     p = sub.choices["speed"]
