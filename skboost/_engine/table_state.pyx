@@ -50,7 +50,7 @@ cdef extern from *:
 skb_isa_init()
 
 STEPS = 600            # steps per feature that tables of a bag are laid out for
-VAL_ROW_COST = 0.12    # nanoseconds of a step for a validation row
+VAL_ROW_TIME = 0.28    # of a step for a validation row, in the nanoseconds of crosstab
 
 cdef enum:
     ROW_COST = 8       # of adding a row's step to a cell, in entries of table rows
@@ -102,6 +102,7 @@ cdef class TableState(BackEnd):
             self.state.val_rows = self.val_rows.c
         self.n_outputs = 1
         self.term_sizes = term_sizes(table)
+        self.term_sizes.setflags(write=False)
         self.c.sums = sums
         self.c.part_sums = part_sums
         self.c.apply = apply
@@ -129,7 +130,7 @@ cdef class TableState(BackEnd):
         n_train, n_val, n_features = np.count_nonzero(train_weight), np.count_nonzero(val_weight), len(table.n_cells)
         steps = STEPS * n_features
         of_table = {n: costs(n, n_features, table.c.n_cells, table.c.row_bytes, steps) for n in (n_train, n_val)}
-        by_row, by_table = VAL_ROW_COST * n_val, 2 * of_table[n_val].step + of_table[n_val].build / steps
+        by_row, by_table = VAL_ROW_TIME * n_val, 1.3 * of_table[n_val].step + of_table[n_val].build / steps
         own = of_table[n_train].build / steps + min(by_row, by_table)
         if shared and (n_val == 0 or by_table < own):
             return "shared"

@@ -36,37 +36,46 @@ typedef struct {
     int width_end[4];      /* ends of the columns of 1, 2, 4, 8 bytes */
     uint16_t *codes;       /* (n_rows, n_features) */
     double *times;         /* weights in units; NULL: all 1 */
-    uint32_t **order;      /* per feature: rows by cell; NULL where all boundaries are anchors */
+    uint32_t **order;      /* per feature: rows by cell, then SKB_LOOK_AHEAD of any; NULL where all boundaries are anchors */
     skb_boundary *boundary; /* (n_cells), after each cell */
     char *rows;
 } skb_crosstab;
 
-#define SKB_ADD_CELLS(type, from, to, m)                            \
-    for (int c = (from); c < (to); c++) {                           \
-        type *entry = (type *)(into + first[c]) + code[c];          \
-        *entry = (type)(*entry + (m));                              \
+/* Add the rows to `count` features, whose columns of codes start at `codes`; times NULL: `sign` each. Functions of their
+ * own, so that all they need stays in registers.
+ */
+#define SKB_ADD_CELLS(name, type, number)                                                                             \
+    static __attribute__((noinline)) void name(char *restrict into, const int64_t *restrict first, int count,         \
+                                               const uint16_t *restrict codes, int64_t stride,                        \
+                                               const uint32_t *restrict rows, int64_t n, const double *restrict times, \
+                                               int sign)                                                              \
+    {                                                                                                                 \
+        for (int64_t i = 0; i < n; i++) {                                                                             \
+            const uint16_t *restrict code = codes + rows[i] * stride;                                                 \
+            number m = times ? (number)(times[rows[i]] * sign) : (number)sign;                                        \
+            __builtin_prefetch(codes + rows[i + SKB_LOOK_AHEAD] * stride);                                            \
+            for (int c = 0; c < count; c++) {                                                                         \
+                type *entry = (type *)(into + first[c]) + code[c];                                                    \
+                *entry = (type)(*entry + m);                                                                          \
+            }                                                                                                         \
+        }                                                                                                             \
     }
+SKB_ADD_CELLS(skb_add_cells_1, uint8_t, int32_t)
+SKB_ADD_CELLS(skb_add_cells_2, uint16_t, int32_t)
+SKB_ADD_CELLS(skb_add_cells_4, int32_t, int32_t)
+SKB_ADD_CELLS(skb_add_cells_8, double, double)
+#undef SKB_ADD_CELLS
 
 /* Add `sign` times the rows to a row of the table. */
-static inline void skb_crosstab_add(const skb_crosstab *t, char *restrict into, const uint32_t *restrict rows,
-                                    int64_t n, int sign)
+static inline void skb_crosstab_add(const skb_crosstab *t, char *into, const uint32_t *rows, int64_t n, int sign)
 {
-    const int end1 = t->width_end[0], end2 = t->width_end[1], end4 = t->width_end[2], end8 = t->width_end[3];
-    const int width = t->n_features;
-    const int64_t *restrict first = t->column_byte;
-    const uint16_t *restrict codes = t->codes;
-    const double *restrict weight = t->times;
-    for (int64_t i = 0; i < n; i++) {
-        const uint16_t *restrict code = codes + (int64_t)rows[i] * width;
-        double times = weight ? weight[rows[i]] * sign : sign;
-        int32_t m = end4 ? (int32_t)times : 0;
-        if (i + SKB_LOOK_AHEAD < n)
-            __builtin_prefetch(codes + (int64_t)rows[i + SKB_LOOK_AHEAD] * width);
-        SKB_ADD_CELLS(uint8_t, 0, end1, m)
-        SKB_ADD_CELLS(uint16_t, end1, end2, m)
-        SKB_ADD_CELLS(int32_t, end2, end4, m)
-        SKB_ADD_CELLS(double, end4, end8, times)
-    }
+    static void (*const add[4])(char *, const int64_t *, int, const uint16_t *, int64_t, const uint32_t *, int64_t,
+                                const double *, int) = {
+        skb_add_cells_1, skb_add_cells_2, skb_add_cells_4, skb_add_cells_8};
+    for (int k = 0, begin = 0; k < 4; begin = t->width_end[k++])
+        if (t->width_end[k] > begin)
+            add[k](into, t->column_byte + begin, t->width_end[k] - begin, t->codes + begin, t->n_features, rows, n,
+                   t->times, sign);
 }
 
 /* Row of the prefix that ends after cell s of feature k: a row of the table, or `slot`, filled. */

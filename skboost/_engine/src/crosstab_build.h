@@ -190,7 +190,7 @@ static int skb_crosstab_fill(
     skb_crosstab *t, int k, const uint16_t *column, const int64_t *kept, const int64_t *ends, int keep_order)
 {
     int size = t->size[k];
-    uint32_t *order = (uint32_t *)malloc(((size_t)t->n_rows + 1) * sizeof *order);
+    uint32_t *order = (uint32_t *)calloc((size_t)t->n_rows + SKB_LOOK_AHEAD, sizeof *order);
     int64_t *next = (int64_t *)calloc((size_t)size, sizeof *next);
     char *row = (char *)malloc((size_t)t->row_bytes);
     int failed = !order || !next || !row;
