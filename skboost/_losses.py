@@ -8,6 +8,7 @@ bits of repeated rows. A new loss is one class here with its kind in ``_engine/l
 """
 
 import copy
+import itertools
 import math
 
 import numpy as np
@@ -18,6 +19,10 @@ from skboost._engine import losses as engine
 # Beyond these raw scores the compiled losses stop in exp, and so do the links.
 LOG_MEAN_MAX = 30.0
 LOG_SD_MAX = 20.0
+# Largest log-odds, and largest difference of the raw scores of two classes, that boosting can start from: probabilities
+# of 1e-15, beyond which p (1 - p) is lost in the rounding of sums.
+LOG_ODDS_MAX = 35.0
+LARGEST_TARGET = 1e150
 # Below this factor steps of the multinomial loss would no longer be stable at learning rates in use.
 LEAST_CURVATURE = 1 / 16
 # Share of a class without weight, as in LightGBM: its log stays finite.
@@ -44,6 +49,8 @@ class Loss:
         Whether the loss is a likelihood only after division by a variance, the estimators' ``noise_variance``.
     predicts_spread : bool
         Whether there is a ``mean_variance``.
+    largest_score : float
+        Size of raw scores from which on the loss is flat, or no numbers are left.
     """
 
     name = ""
@@ -54,6 +61,7 @@ class Loss:
     leaf_curvature = 1.0
     needs_noise_variance = False
     predicts_spread = False
+    largest_score = LARGEST_TARGET
 
     def __repr__(self):
         return f"{type(self).__name__}()"
@@ -67,6 +75,13 @@ class Loss:
     def bind(self, y, sample_weight=None):
         """Return the loss adapted to the training target; only losses with data-dependent constants differ."""
         return self
+
+    def strata(self, y):
+        """Return groups of internal targets of which every training set needs a row, or None.
+
+        Class numbers, or whether targets are above 0 where some are not: only the True ones are needed then.
+        """
+        return None
 
     def to_internal(self, y):
         """Return the target that the engine sees, float64 and contiguous."""
@@ -105,7 +120,7 @@ class SquaredError(Loss):
     needs_noise_variance = True
 
     def check_domain(self, y, name="y"):
-        _check_magnitude(self.name, y, name, 1e150)
+        _check_magnitude(self.name, y, name, LARGEST_TARGET)
 
     def check_target(self, y, sample_weight=None):
         # Gradients are single precision, 1e-38 to 3e38, and noise may be a few orders larger or smaller.
@@ -122,13 +137,14 @@ class LogLinkLoss(Loss):
     """
 
     zero_allowed = True
+    largest_score = LOG_MEAN_MAX
 
     def check_domain(self, y, name="y"):
         sign = ">=" if self.zero_allowed else ">"
         smallest = float(np.min(y, initial=np.inf))
         if smallest < 0 or (smallest == 0 and not self.zero_allowed):
             raise ValueError(f"loss={self.name!r} requires {name} {sign} 0; the smallest target is {smallest:g}.")
-        _check_magnitude(self.name, y, name, 1e150)
+        _check_magnitude(self.name, y, name, LARGEST_TARGET)
 
     def check_target(self, y, sample_weight=None):
         y = np.asarray(y, dtype=np.float64)
@@ -143,6 +159,9 @@ class LogLinkLoss(Loss):
         mean = weighted_mean(y, sample_weight)
         if not math.exp(-LOG_MEAN_MAX) < mean < math.exp(LOG_MEAN_MAX):
             raise ValueError(f"loss={self.name!r} requires a weighted mean of y between 1e-13 and 1e13, got {mean:g}.")
+
+    def strata(self, y):
+        return None if np.min(y, initial=np.inf) > 0 else np.asarray(y) > 0
 
     def base_score(self, y, sample_weight=None):
         return np.array([math.log(weighted_mean(y, sample_weight))])
@@ -206,6 +225,10 @@ class BinaryLogLoss(Loss):
 
     name = "log_loss"
     kind = 2
+    largest_score = LOG_ODDS_MAX
+
+    def strata(self, y):
+        return y
 
     def base_score(self, y, sample_weight=None):
         # Two logarithms rather than that of the odds: swapping the labels negates the base score exactly.
@@ -237,6 +260,7 @@ class MultinomialLogLoss(Loss):
 
     name = "log_loss"
     kind = 3
+    largest_score = LOG_ODDS_MAX
 
     def __init__(self, n_classes):
         self.n_outputs = n_classes
@@ -245,6 +269,9 @@ class MultinomialLogLoss(Loss):
 
     def __repr__(self):
         return f"{type(self).__name__}(n_classes={self.n_outputs})"
+
+    def strata(self, y):
+        return y
 
     def base_score(self, y, sample_weight=None):
         weight = class_weights(np.asarray(y), sample_weight, self.n_outputs)
@@ -384,7 +411,7 @@ def fit_intercept(loss, y, offset=None, sample_weight=None):
     y : ndarray of shape (n_rows,)
         Internal targets.
     offset : ndarray of shape (n_outputs, n_rows), default=None
-        Raw scores of the rows; None stands for zeros.
+        Raw scores of the rows, any finite numbers; None stands for zeros.
     sample_weight : ndarray of shape (n_rows,), default=None
         Weights of the rows, at least 0.
 
@@ -403,9 +430,11 @@ def fit_intercept(loss, y, offset=None, sample_weight=None):
     return find(loss, y, offset, sample_weight)
 
 
-# Longest step of a constant on its log scale, and the most steps; quadratic convergence needs about 6.
-LONGEST_STEP = 4.0
-MOST_STEPS = 200
+# Most steps for the constants of classes, and the longest first one; about 6 steps do where no offset is large.
+MOST_STEPS = 500
+FIRST_RADIUS = 4.0
+# From this step on every second one halves the bounds of a constant, so that their number is bounded.
+HALVING_FROM = 20
 
 
 def _is_solved(loss, mean_gradient, mean_size):
@@ -414,18 +443,21 @@ def _is_solved(loss, mean_gradient, mean_size):
 
 
 def _newton(loss, y, offset, sample_weight):
-    """Return the root of the mean gradient by Newton steps between bounds of the root."""
-    low, high, constant = -math.inf, math.inf, loss.base_score(y, sample_weight)[0]
-    for _ in range(MOST_STEPS):
+    """Return the root of the mean gradient by Newton steps between bounds of the root, halved where these go astray."""
+    base = loss.base_score(y, sample_weight)[0]
+    present = offset[0] if sample_weight is None else offset[0][np.asarray(sample_weight) > 0]
+    # The mean gradient rises with every raw score, and it is 0 where all of them are the base score.
+    low, high = base - present.max(), base - present.min()
+    constant = min(max(base, low), high)
+    for count in itertools.count():
         grad, hess = engine.gradients64(loss, y, offset, np.array([constant]), True)
         g, h = weighted_mean(grad[0], sample_weight), weighted_mean(hess[0], sample_weight)
         if _is_solved(loss, g, weighted_mean(np.abs(grad[0]), sample_weight)):
             break
         low, high = (low, constant) if g > 0 else (constant, high)
-        step = -g / h if h > 0 else -math.copysign(math.inf, g)
-        moved = constant + min(max(step, -LONGEST_STEP), LONGEST_STEP)
-        if not low < moved < high:
-            moved = 0.5 * (low + high) if math.isfinite(low + high) else moved
+        moved = constant - g / h if h > 0 else math.inf
+        if not low < moved < high or (count >= HALVING_FROM and count % 2):
+            moved = 0.5 * low + 0.5 * high
         if not low < moved < high:
             break
         constant = moved
@@ -433,26 +465,51 @@ def _newton(loss, y, offset, sample_weight):
 
 
 def _newton_of_classes(loss, y, offset, sample_weight):
-    """Return the roots of the mean gradients of all classes by Newton steps that shorten the gradient."""
-    constant, step, least = loss.base_score(y, sample_weight), np.zeros(loss.n_outputs), math.inf
+    """Return the roots of the mean gradients of all classes by damped Newton steps of bounded length.
+
+    The mean gradient over `radius` is added to the second derivatives, so that no step is longer than the radius,
+    however flat the loss is. Radii grow while steps succeed; near the root the addition vanishes with the gradient.
+    """
+    constant, radius = loss.base_score(y, sample_weight), FIRST_RADIUS
+    here = _Point(loss, y, offset, constant, sample_weight)
+    hessian = None
     for _ in range(MOST_STEPS):
-        grad, _ = engine.gradients64(loss, y, offset, constant + step, False)
-        g = np.array([weighted_mean(of_class, sample_weight) for of_class in grad])
-        length = math.sqrt(math.fsum(g * g))
-        if length >= least:
-            step = 0.5 * step
-            if np.abs(step).max() <= 1e-16:
-                break
-            continue
-        constant, least = constant + step, length
-        sizes = [weighted_mean(np.abs(of_class), sample_weight) for of_class in grad]
-        if all(_is_solved(loss, *of_class) for of_class in zip(g, sizes, strict=True)):
+        if here.is_solved:
             break
-        step = _newton_step_of_classes(y, grad, g, sample_weight)
+        if hessian is None:
+            hessian = _hessian_of_classes(y, here.grad, sample_weight)
+        damped = hessian + (here.length / radius) * np.eye(loss.n_outputs)
+        step = _solve(damped, -here.mean)
+        if np.abs(step).max() <= 1e-17 or np.array_equal(constant + step, constant):
+            break
+        there = _Point(loss, y, offset, constant + step, sample_weight)
+        if there.is_better(here, -math.fsum(here.mean * step)):
+            constant, here, hessian, radius = constant + step, there, None, 2 * radius
+        else:
+            radius = 0.25 * min(radius, float(np.abs(step).max()))
     return constant - constant.mean()
 
 
-def _newton_step_of_classes(y, grad, mean_gradient, sample_weight):
+class _Point:
+    """Mean loss and mean gradients of all classes at some constants."""
+
+    def __init__(self, loss, y, offset, constant, sample_weight):
+        self.grad, _ = engine.gradients64(loss, y, offset, constant, False)
+        self.mean = np.array([weighted_mean(of_class, sample_weight) for of_class in self.grad])
+        self.length = math.sqrt(math.fsum(self.mean * self.mean))
+        self.value = loss.mean_loss(y, offset, constant, sample_weight)
+        sizes = [weighted_mean(np.abs(of_class), sample_weight) for of_class in self.grad]
+        self.is_solved = all(_is_solved(loss, *of_class) for of_class in zip(self.mean, sizes, strict=True))
+
+    def is_better(self, before, slope):
+        """Return whether the step from `before` succeeded; `slope` is what its start lets one expect of it."""
+        if slope > 1e-12 * (1 + before.value):
+            return before.value - self.value >= 0.1 * slope
+        # The loss no longer shows so small a gain, the gradient does.
+        return slope > 0 and self.length < before.length
+
+
+def _hessian_of_classes(y, grad, sample_weight):
     n_classes = len(grad)
     p = grad.copy()
     p[y.astype(np.intp), np.arange(len(y))] += 1.0
@@ -462,10 +519,22 @@ def _newton_step_of_classes(y, grad, mean_gradient, sample_weight):
             hessian[j, k] = hessian[k, j] = -weighted_mean(p[j] * p[k], sample_weight)
     np.fill_diagonal(hessian, 0.0)
     np.fill_diagonal(hessian, -hessian.sum(axis=1))
-    # The hessian does not see a shift of all classes; adding one gives the step of mean 0.
-    hessian += hessian.trace() / n_classes**2 + np.finfo(np.float64).tiny
-    step = np.linalg.lstsq(hessian, -mean_gradient, rcond=1e-14)[0]
-    return step * min(1.0, LONGEST_STEP / max(np.abs(step).max(), LONGEST_STEP))
+    # It does not see a shift of all classes; adding one gives the step of mean 0.
+    return hessian + hessian.trace() / n_classes**2
+
+
+def _solve(matrix, right):
+    """Solve a positive definite system by elimination in a fixed order: the same bits with any BLAS."""
+    n = len(right)
+    table = np.column_stack([matrix, right])
+    least = np.finfo(np.float64).eps * np.diagonal(matrix)
+    for k in range(n):
+        table[k, k] = max(table[k, k], least[k])
+        table[k + 1 :] -= (table[k + 1 :, k] / table[k, k])[:, None] * table[k]
+    solution = np.zeros(n)
+    for k in reversed(range(n)):
+        solution[k] = (table[k, n] - math.fsum(table[k, :n][k + 1 :] * solution[k + 1 :])) / table[k, k]
+    return solution
 
 
 def weighted_mean(values, sample_weight=None):

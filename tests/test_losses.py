@@ -397,6 +397,89 @@ def test_intercept_of_one_class_stays_finite():
         assert_allclose(loss.inverse_link(raw)[..., 1], 1, atol=1e-12)
 
 
+# ---- intercepts for large offsets ------------------------------------------------------------------------------------
+
+LARGE = [50.0, 400.0, 1000.0, 1e6, 1e12]
+
+
+@pytest.mark.parametrize("name", ["binary", *LOG_LINKS])
+@pytest.mark.parametrize("size", [*LARGE, 1e300])
+@pytest.mark.parametrize("sign", [-1.0, 1.0])
+def test_intercept_cancels_a_constant_offset_of_any_size(name, size, sign):
+    y = make_target(name, 60)
+    loss, target = bound_loss(name, y)
+    found = _losses.fit_intercept(loss, target, np.full((1, 60), sign * size))
+    assert_allclose(found, loss.base_score(target) - sign * size, rtol=1e-15, atol=1e-12)
+
+
+@pytest.mark.parametrize("size", LARGE)
+@pytest.mark.parametrize("sign", [-1.0, 1.0])
+def test_intercepts_of_classes_cancel_a_constant_offset_of_any_size(size, sign):
+    loss, y = _losses.make_loss("log_loss", 3), np.repeat([0.0, 1.0, 2.0], [10, 20, 30])
+    offset = np.zeros((3, 60))
+    offset[0] = sign * size
+    found = _losses.fit_intercept(loss, y, offset)
+    expected = loss.base_score(y) - sign * size * np.array([2 / 3, -1 / 3, -1 / 3])
+    assert_allclose(found, expected, rtol=1e-14, atol=1e-11)
+    assert_allclose(found.sum(), 0, atol=1e-15 * size)
+
+
+@pytest.mark.parametrize("size", [40.0, 300.0, 5000.0])
+def test_intercept_of_opposite_offsets_has_a_closed_form(size):
+    """Half of the offsets at each end: the end with the weight decides, (1 / 2) sigmoid(c + size) = share."""
+    loss, offset = _losses.make_loss("log_loss", 2), np.tile([size, -size], 20)[None]
+    for n_ones in (4, 15, 30):
+        y = (np.arange(40) < n_ones).astype(float)
+        share = n_ones / 40
+        inside = 2 * share if share < 0.5 else 2 * share - 1
+        expected = np.log(inside / (1 - inside)) + (-size if share < 0.5 else size)
+        assert_allclose(_losses.fit_intercept(loss, y, offset), [expected], rtol=1e-12)
+
+
+@pytest.mark.parametrize("spread", [30.0, 100.0, 500.0])
+@pytest.mark.parametrize("n_classes", [3, 6])
+def test_intercepts_of_classes_balance_wide_offsets(spread, n_classes, seed):
+    rng = np.random.default_rng([seed, n_classes])
+    loss, y = _losses.make_loss("log_loss", n_classes), np.arange(200.0) % n_classes
+    offset, weight = rng.normal(0, spread, (n_classes, 200)), rng.random(200)
+    constant = _losses.fit_intercept(loss, y, offset, weight)
+    p = loss.inverse_link((offset + constant[:, None]).T)
+    share = np.array([weight[y == k].sum() for k in range(n_classes)]) / weight.sum()
+    assert_allclose(weight @ p / weight.sum(), share, rtol=1e-9)
+
+
+@pytest.mark.parametrize("n_classes", [2, 3])
+def test_intercept_stays_finite_for_offsets_that_decide_everything(n_classes):
+    """Such as the scores of a chain that ran away: no constant balances them, in doubles."""
+    loss, y = _losses.make_loss("log_loss", n_classes), np.arange(120.0) % n_classes
+    offset = 10.0 ** np.random.default_rng(0).uniform(280, 305, (loss.n_outputs, 120))
+    assert np.isfinite(_losses.fit_intercept(loss, y, offset)).all()
+
+
+def test_offsets_of_rows_without_weight_do_not_count():
+    y, offset, weight = np.array([0.0, 1.0, 1.0, 0.0]), np.array([[3.0, 3.0, 3.0, 1e200]]), np.array([1.0, 1, 1, 0])
+    for loss in (_losses.make_loss("log_loss", 2), _losses.make_loss("poisson")):
+        expected = _losses.fit_intercept(loss, y[:3], offset[:, :3])
+        assert_array_equal(_losses.fit_intercept(loss, y, offset, weight), expected)
+
+
+def test_elimination_solves_positive_definite_systems(seed):
+    root = np.random.default_rng(seed).normal(size=(12, 12))
+    matrix, solution = root @ root.T + np.eye(12), np.arange(12.0)
+    assert_allclose(_losses._solve(matrix, matrix @ solution), solution, rtol=1e-9, atol=1e-9)
+
+
+def test_strata_are_classes_and_positive_targets():
+    y = np.array([0.0, 2.0, 1.0])
+    for name in ("poisson", "tweedie"):
+        assert_array_equal(_losses.make_loss(name).strata(y), [False, True, True])
+        assert _losses.make_loss(name).strata(y + 1) is None
+    assert_array_equal(_losses.make_loss("log_loss", 3).strata(y), y)
+    assert_array_equal(_losses.make_loss("log_loss", 2).strata(y[::2]), y[::2])
+    assert _losses.make_loss("gamma").strata(y + 1) is None
+    assert _losses.make_loss("squared_error").strata(y) is None
+
+
 def test_tweedie_knows_its_power():
     loss = _losses.make_loss("tweedie", power=1.7)
     assert (loss.power, loss.params, repr(loss)) == (1.7, (1.7,), "Tweedie(power=1.7)")

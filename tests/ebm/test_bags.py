@@ -9,6 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy import stats
 
+from skboost import EBMRegressor
 from skboost._sampling import canonical_rows, cell_hashes
 from skboost.ebm._bags import check_user_bags, make_bags
 
@@ -144,6 +145,31 @@ def test_every_class_keeps_a_copy():
             assert held[stratify == 2].sum() == 0
 
 
+@pytest.mark.parametrize("validation_size", [0.5, 0.99, 98])
+def test_a_single_positive_target_is_always_trained_on(validation_size):
+    y = np.r_[3.0, np.zeros(99)]
+    rows = rows_of(np.arange(100, dtype=np.uint16)[np.newaxis], y)
+    positive = y[rows.rows] > 0
+    for train, held in make_bags(rows, 20, validation_size, SEED, positive):
+        assert train[positive].sum() == 1
+        assert held.sum() == (validation_size if validation_size > 1 else min(98, int(100 * validation_size)))
+    with pytest.raises(ValueError, match=r"validation_size=99 leaves no row with y > 0 or none with y = 0.*at most 98"):
+        make_bags(rows, 1, 99, SEED, positive)
+
+
+@pytest.mark.parametrize("loss", ["poisson", "tweedie"])
+def test_few_positive_targets_can_be_fitted(loss):
+    X, y = np.random.default_rng(0).normal(size=(120, 3)), np.r_[1.0, np.zeros(119)]
+    model = EBMRegressor(loss=loss, outer_bags=6, validation_size=0.5, random_state=0, max_rounds=5).fit(X, y)
+    assert np.isfinite(model.bagged_intercept_).all()
+    if loss == "poisson":
+        np.testing.assert_allclose(model.predict(X).sum(), 1, rtol=1e-9)
+    bags = np.ones((120, 2), dtype=int)
+    bags[0, 1] = -1
+    with pytest.raises(ValueError, match=r"bags leaves no row with y > 0 to train on in the columns \[1\]"):
+        EBMRegressor(loss=loss, outer_bags=2).fit(X, y, bags=bags)
+
+
 def test_few_rows():
     rows = rows_of(np.zeros((1, 1), dtype=np.uint16), np.zeros(1))
     for validation_size in (0, 0.15, 0.99):
@@ -229,5 +255,19 @@ def test_bags_that_train_on_nothing_are_refused():
     with pytest.raises(ValueError, match=r"no row to train on in the columns \[1\]"):
         make_bags(rows, 3, 0, SEED, None, bags)
     assert len(make_bags(rows, 2, 0, SEED, y[rows.rows], bags[:, :1].repeat(2, axis=1))) == 2
-    with pytest.raises(ValueError, match=r"no row of the class number 1 to train on in the columns \[1\]"):
+    with pytest.raises(ValueError, match=r"no row of the class 1 to train on in the columns \[1\]"):
         make_bags(rows, 2, 0, SEED, y[rows.rows], bags[:, [0, 2]])
+    labels = np.array(["no", "yes"])
+    with pytest.raises(ValueError, match=r"no row of the class 'yes' to train on in the columns \[1\].*every class"):
+        make_bags(rows, 2, 0, SEED, y[rows.rows], bags[:, [0, 2]], labels)
+
+
+def test_bags_of_the_user_need_a_positive_target_but_no_zero():
+    y = np.array([0.0, 2.5, 1.0])
+    rows = rows_of(np.arange(3, dtype=np.uint16)[np.newaxis], y)
+    positive = y[rows.rows] > 0
+    bags = np.array([[1, 1, -1], [-1, -1, 1], [0, -1, 1]])[rows.rows]
+    with pytest.raises(ValueError, match=r"no row with y > 0 to train on in the columns \[0, 1\].*some row with y > 0"):
+        make_bags(rows, 3, 0, SEED, positive, bags)
+    train, _ = make_bags(rows, 1, 0, SEED, positive, bags[:, 2:])[0]
+    assert sorted(y[rows.rows][train > 0]) == [1.0, 2.5]
