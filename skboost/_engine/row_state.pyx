@@ -3,7 +3,7 @@
 from libc.stdint cimport int32_t, uint8_t, uint16_t, uint32_t, uintptr_t
 from libc.string cimport memcpy, memset
 
-from skboost._engine.losses cimport LOSS_MULTINOMIAL, LOSS_SQUARED, loss_from_object, loss_needs_metric
+from skboost._engine.losses cimport LOSS_SQUARED, loss_from_object, loss_needs_metric
 from skboost._engine.row_passes cimport (
     NARROW,
     flush,
@@ -113,8 +113,6 @@ cdef class RowState(BackEnd):
         loss_from_object(loss, &s.loss)
         if loss_needs_metric(&s.loss):
             raise ValueError(f"loss kind {loss.kind} has no second derivatives to boost with")
-        if s.loss.n_outputs > 1 and s.loss.kind != LOSS_MULTINOMIAL:
-            raise ValueError(f"loss kind {loss.kind} has one output, not {loss.n_outputs}")
         self.n_outputs = s.n_outputs = s.loss.n_outputs
         cells = np.asarray(cells)
         if cells.ndim != 2 or cells.dtype != np.uint16 or cells.shape[0] < 1:

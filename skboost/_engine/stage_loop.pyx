@@ -240,6 +240,8 @@ cdef class Stage:
             first += term.n_cells
             term.nominal = bool(nominal[t])
             term.monotone = integer("term_monotone", monotone[t], -1, 1)
+            if term.nominal and term.n_axes == 2:
+                raise ValueError(f"term {t} is a pair: only main effects are nominal")
             if term.monotone and (term.nominal or term.n_axes == 2 or s.n_outputs > 1):
                 raise ValueError(f"term {t} is not a numeric main effect of one output: it cannot be monotone")
             with nogil:

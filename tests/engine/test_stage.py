@@ -511,6 +511,10 @@ def test_back_ends_are_checked():
             call()
     with pytest.raises(ValueError, match="max_steps"):
         make_stage(rows).run(-1)
+    pairs = make_back_end(rows, PAIRS)
+    for nominal, monotone, message in (([1, 0, 0], [0] * 3, "only main effects"), ([0] * 3, [0, 1, 0], "monotone")):
+        with pytest.raises(ValueError, match=message):
+            stage_loop.Stage(pairs, pairs.term_sizes, nominal, monotone, **options)
     loop = make_stage(rows)
     with pytest.raises(RuntimeError, match="once"):
         loop.__init__(good, sizes, [0] * 4, [0] * 4, **options)
