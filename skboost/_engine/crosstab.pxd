@@ -26,7 +26,8 @@ cdef extern from "crosstab.h" nogil:
     # The row of the prefix that ends after a cell; fills `slot`, of row_bytes, where the table has no such row.
     const char *skb_crosstab_row(const skb_crosstab *t, int feature, int cell, char *slot) noexcept
 
-# Read-only once it is built, so that threads may share it.
+# Read-only once `build` has returned, so that threads may share it. n_cells, the sizes, widths and places in `c` are
+# known before.
 cdef class CrossTab:
     cdef skb_crosstab c
     cdef const uint16_t[:, ::1] cells
@@ -35,7 +36,9 @@ cdef class CrossTab:
     cdef readonly double unit            # weights are whole multiples of it
     cdef readonly object spacing         # most rows between anchors
     cdef readonly bint complete          # every boundary is an anchor
+    cdef tuple pending                   # arguments of count, None once that is done
+    cdef object lock
 
-    cdef int reserve(self, const int64_t[::1] kept, const double[::1] times) except -1
-    cdef int build(self, const int64_t[::1] kept, spacing, n_steps, max_bytes, int n_threads) except -1
+    cdef int lay_out(self, const int64_t[::1] kept, const double[::1] times) except -1
+    cdef int count(self, const int64_t[::1] kept, const double[::1] times, max_bytes, int n_threads) except -1
     cdef int64_t place(self, const int64_t[:, ::1] ends, skb_boundary *boundary, int64_t *between) except -1

@@ -9,22 +9,24 @@ For n rows, K features, D cells in all, and rows of the table of R bytes, in nan
 from cython.parallel cimport prange
 from libc.stdint cimport int64_t, uint16_t
 from libc.stdlib cimport free
-from libc.string cimport memcpy, memset
+from libc.string cimport memset
 
 import math
+import threading
 from typing import NamedTuple
 
 import numpy as np
 
 cdef extern from "crosstab_build.h" nogil:
     void *skb_table_alloc(size_t n_bytes) noexcept
-    int skb_crosstab_reserve(skb_crosstab *t, int n_features, int64_t n_cells, int64_t n_rows,
-                             int with_times) noexcept
+    int skb_crosstab_reserve(skb_crosstab *t, int n_features, int64_t n_cells, int64_t n_rows) noexcept
+    void skb_crosstab_clear(skb_crosstab *t) noexcept
     void skb_crosstab_release(skb_crosstab *t) noexcept
     double skb_heaviest_cell(const uint16_t *column, const int64_t *kept, const double *weight, int64_t n, int size,
                              double *work) noexcept
     void skb_crosstab_layout(skb_crosstab *t) noexcept
-    void skb_crosstab_gather(skb_crosstab *t, const uint16_t *cells, int64_t stride, const int64_t *kept) noexcept
+    int skb_crosstab_gather(skb_crosstab *t, const uint16_t *cells, int64_t stride, const int64_t *kept,
+                            const double *times) noexcept
     void skb_crosstab_ends(const skb_crosstab *t, int k, const uint16_t *column, const int64_t *kept,
                            int64_t *ends) noexcept
     int64_t skb_crosstab_anchors(const int64_t *ends, int size, int64_t n_rows, int64_t spacing, int64_t next_row,
@@ -90,6 +92,8 @@ cdef bint is_multiple(weight, double unit):
 cdef class CrossTab:
     """Weights of the rows with cell_k <= s in every cell, for all features k and cells s.
 
+    Nothing is counted before `build`, which back ends call when they read the table.
+
     Parameters
     ----------
     cells : uint16 array of shape (n_features, n_rows), C order
@@ -136,15 +140,26 @@ cdef class CrossTab:
         kept = np.flatnonzero(times)
         if kept.size > ROWS_MAX:
             raise ValueError(f"a cross-table takes at most {ROWS_MAX} rows")
-        self.reserve(kept, times[kept])
-        self.build(kept, spacing, n_steps, max_bytes, max(1, min(n_threads, len(self.n_cells))))
+        self.lay_out(kept, times[kept])
+        self.spacing = spacing or costs(len(kept), len(self.n_cells), self.c.n_cells, self.c.row_bytes, n_steps).spacing
+        self.pending = (kept, times[kept], max_bytes, max(1, min(n_threads, len(self.n_cells))))
+        self.lock = threading.Lock()
 
     def __dealloc__(self):
         skb_crosstab_release(&self.c)
 
+    def build(self):
+        """Count the rows unless that has been done; returns self. Threads may call this at once."""
+        with self.lock:
+            if self.pending is not None:
+                kept, times, max_bytes, n_threads = self.pending
+                self.count(kept, times, max_bytes, n_threads)
+                self.pending = None
+        return self
+
     @property
     def n_bytes(self):
-        """Bytes of the anchors."""
+        """Bytes of the anchors, 0 before `build`."""
         return self.c.n_anchors * self.c.row_bytes
 
     @property
@@ -161,6 +176,7 @@ cdef class CrossTab:
         """Return the row after `cell` of a feature: float64 arrays of weights, one per feature."""
         cdef const char *row
         cdef char[::1] slot = bytearray(self.c.row_bytes)
+        self.build()
         if not (0 <= feature < self.c.n_features and 0 <= cell < self.n_cells[feature]):
             raise ValueError(f"no cell {cell} of feature {feature}")
         row = skb_crosstab_row(&self.c, feature, cell, &slot[0])
@@ -171,13 +187,12 @@ cdef class CrossTab:
             for k in range(self.c.n_features)
         ]
 
-    cdef int reserve(self, const int64_t[::1] kept, const double[::1] times) except -1:
-        """Copy the rows with weight, as rows of codes, and choose the widths of the entries."""
+    cdef int lay_out(self, const int64_t[::1] kept, const double[::1] times) except -1:
+        """Choose the widths of the entries by the heaviest cells."""
         cdef int k, n_features = <int>self.cells.shape[0]
         cdef int64_t first = 0
-        cdef bint plain = bool((np.asarray(times) == 1).all())
         padded = -(-self.n_cells // SKB_CELL_PAD) * SKB_CELL_PAD
-        if skb_crosstab_reserve(&self.c, n_features, padded.sum(), kept.shape[0], not plain):
+        if skb_crosstab_reserve(&self.c, n_features, padded.sum(), kept.shape[0]):
             raise MemoryError("no memory for a cross-table")
         heaviest = heaviest_cells(self.cells, self.n_cells, kept, times)
         for k in range(n_features):
@@ -187,23 +202,23 @@ cdef class CrossTab:
             self.c.width[k] = next(
                 (width for width, bits in ((1, 8), (2, 16), (4, 31)) if heaviest[k] < 2 ** bits), 8)
         skb_crosstab_layout(&self.c)
-        if kept.shape[0]:
-            if not plain:
-                memcpy(self.c.times, &times[0], kept.shape[0] * sizeof(double))
-            with nogil:
-                skb_crosstab_gather(&self.c, &self.cells[0, 0], self.cells.shape[1], &kept[0])
         return 0
 
-    cdef int build(self, const int64_t[::1] kept, spacing, n_steps, max_bytes, int n_threads) except -1:
+    cdef int count(self, const int64_t[::1] kept, const double[::1] times, max_bytes, int n_threads) except -1:
         """Place the anchors within max_bytes and write them."""
         cdef int k, n_features = self.c.n_features, failed = 0
         cdef int64_t[:, ::1] ends = np.zeros((n_features, int(self.n_cells.max())), dtype=np.int64)
         cdef int64_t[::1] between = np.zeros(n_features, dtype=np.int64)
         cdef const int64_t *rows = &kept[0] if kept.shape[0] else NULL
+        cdef const double *weights = &times[0] if kept.shape[0] and (np.asarray(times) != 1).any() else NULL
+        skb_crosstab_clear(&self.c)
         if rows:
+            with nogil:
+                failed = skb_crosstab_gather(&self.c, &self.cells[0, 0], self.cells.shape[1], rows, weights)
+            if failed:
+                raise MemoryError("no memory for a cross-table")
             for k in prange(n_features, num_threads=n_threads, schedule="static", nogil=True):
                 skb_crosstab_ends(&self.c, k, &self.cells[k, 0], rows, &ends[k, 0])
-        self.spacing = spacing or costs(self.c.n_rows, n_features, self.c.n_cells, self.c.row_bytes, n_steps).spacing
         while self.place(ends, NULL, NULL) and self.n_bytes > max_bytes:
             self.spacing *= 2
         self.place(ends, self.c.boundary, &between[0])
@@ -251,9 +266,11 @@ cdef checked_sizes(const uint16_t[:, ::1] cells, n_cells):
 
 cdef heaviest_cells(const uint16_t[:, ::1] cells, n_cells, const int64_t[::1] kept, const double[::1] weight):
     """Return the weight of every feature's heaviest cell, of the rows `kept` with these weights."""
-    cdef int k
+    cdef int k, size
     cdef double[::1] work = np.empty(int(n_cells.max())), out = np.zeros(cells.shape[0])
     if kept.shape[0]:
         for k in range(<int>cells.shape[0]):
-            out[k] = skb_heaviest_cell(&cells[k, 0], &kept[0], &weight[0], kept.shape[0], <int>n_cells[k], &work[0])
+            size = n_cells[k]
+            with nogil:
+                out[k] = skb_heaviest_cell(&cells[k, 0], &kept[0], &weight[0], kept.shape[0], size, &work[0])
     return np.asarray(out)

@@ -59,9 +59,9 @@ cdef extern from *:
     static void skb_d_read_tracked(ptrdiff_t n, const double *start, const double *ratio, const double *tracked,
                                    double shift, const double *slope, double *out)
     { SKB_DISPATCH(skb_read_tracked)(n, start, ratio, tracked, shift, slope, out); }
-    static double skb_d_own_step(ptrdiff_t n, const double *u, const double *v, double shift, const double *slope,
-                                 double *G, double *model)
-    { return SKB_DISPATCH(skb_own_step)(n, u, v, shift, slope, G, model); }
+    static void skb_d_own_step(ptrdiff_t n, const double *u, const double *v, double shift, const double *slope,
+                               double *G, double *model)
+    { SKB_DISPATCH(skb_own_step)(n, u, v, shift, slope, G, model); }
     """
     void skb_isa_init() noexcept nogil
     void skb_d_add_cells(Py_ssize_t n, int n_features, const uint16_t **codes, const double **tables,
@@ -72,8 +72,8 @@ cdef extern from *:
     void skb_d_join_copies(Py_ssize_t n, const double *even, const double *odd, double *G, double *H) noexcept nogil
     void skb_d_read_tracked(Py_ssize_t n, const double *start, const double *ratio, const double *tracked, double shift,
                             const double *slope, double *out) noexcept nogil
-    double skb_d_own_step(Py_ssize_t n, const double *u, const double *v, double shift, const double *slope, double *G,
-                          double *model) noexcept nogil
+    void skb_d_own_step(Py_ssize_t n, const double *u, const double *v, double shift, const double *slope, double *G,
+                        double *model) noexcept nogil
 
 skb_isa_init()
 
@@ -139,6 +139,7 @@ cdef class EpochState(BackEnd):
         table_sums_reserve(&s.sums, table, None, s.n_outputs, True)
         self.allocate(table)
         self.term_sizes = np.stack([table.n_cells, np.ones_like(table.n_cells)], axis=1).astype(np.int32)
+        self.term_sizes.setflags(write=False)
         with nogil:
             weigh_cells(s, &table.cells[0, 0], n_rows, &table.weight[0])
             start_epoch(s)
@@ -417,7 +418,7 @@ cdef double apply(void *self, int term, const double *u) noexcept nogil:
     cdef epoch_state_t *s = <epoch_state_t *>self
     cdef int c, i, size = size_of(s, term), n_changes = find_changes(s, size, u)
     cdef int64_t at
-    cdef double last, most = 0.0
+    cdef double last
     cdef const double *v = u
     cdef const double *own_v = u
     if <double>n_changes * s.sums.n_cells * s.n_outputs > <double>ROW_COST * s.train.n * s.sums.n_features:
@@ -431,12 +432,11 @@ cdef double apply(void *self, int term, const double *u) noexcept nogil:
     for c in range(s.n_outputs):
         at = c * s.sums.n_cells + first_cell(s, term)
         last = v[c * size + size - 1]
-        most = max(most, skb_d_own_step(size, u + c * size, own_v + c * size, last, s.slope + at, s.G + at,
-                                        s.steps + at))
+        skb_d_own_step(size, u + c * size, own_v + c * size, last, s.slope + at, s.G + at, s.steps + at)
         s.shift[c] += last
     s.dirty[term] = True
     s.n_steps += 1
-    s.length += most
+    s.length += largest_step(s, size, n_changes, u)
     if s.length > s.tau or s.n_steps >= s.max_steps or not s.tracked:
         return end_epoch(s)
     return NAN
@@ -462,6 +462,16 @@ cdef int find_changes(epoch_state_t *s, int size, const double *u) noexcept nogi
             s.changes[found] = b
             found += 1
     return found
+
+
+cdef double largest_step(epoch_state_t *s, int size, int n_changes, const double *u) noexcept nogil:
+    cdef int c, i
+    cdef double most = 0.0
+    for c in range(s.n_outputs):
+        for i in range(n_changes):
+            most = max(most, fabs(u[c * size + s.changes[i]]))
+        most = max(most, fabs(u[c * size + size - 1]))
+    return most
 
 
 cdef void share_step(epoch_state_t *s, int term, int size, int n_changes, const double *u) noexcept nogil:

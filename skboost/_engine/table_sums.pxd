@@ -29,7 +29,7 @@ ctypedef struct table_sums_t:
     int feature[QUEUE]
     double *coef                # (n_outputs, QUEUE)
 
-# Zeroed sums over the cells of one or two tables of equal cells, which the caller keeps alive.
+# Zeroed sums over the cells of one or two tables of equal cells, which are built; the caller keeps them alive.
 cdef int table_sums_reserve(table_sums_t *s, CrossTab first, CrossTab second, int n_outputs, bint skip_own) except -1
 cdef void table_sums_release(table_sums_t *s) noexcept nogil
 

@@ -42,6 +42,7 @@ cdef int table_sums_reserve(table_sums_t *s, CrossTab first, CrossTab second, in
         raise MemoryError("no memory for sums over cells")
     for t in range(1 if second is None else 2):
         table = second if t else first
+        table.build()
         s.n_tables = t + 1
         s.table[t].table = &table.c
         s.table[t].unit = table.unit

@@ -49,10 +49,10 @@ def test_prefix_rows_are_sums_of_weights(kind, n, seed):
 def test_no_bit_depends_on_the_anchors_or_threads(kind, seed):
     cells = make_cells(600, seed)
     weight = WEIGHTS[kind](np.random.default_rng(seed), 600)
-    dense = crosstab.CrossTab(cells, SIZES, weight, spacing=1)
+    dense = crosstab.CrossTab(cells, SIZES, weight, spacing=1).build()
     expected = all_prefixes(dense)
     for options in {"spacing": 100}, {"spacing": 10**12}, {"max_bytes": 20000, "n_threads": 2}, {"max_bytes": 0}:
-        table = crosstab.CrossTab(cells, SIZES, weight, **options)
+        table = crosstab.CrossTab(cells, SIZES, weight, **options).build()
         assert table.n_bytes < dense.n_bytes / 5
         assert not table.complete
         for at, row in all_prefixes(table).items():
@@ -62,17 +62,17 @@ def test_no_bit_depends_on_the_anchors_or_threads(kind, seed):
 
 def test_the_table_keeps_within_the_memory_it_may_take():
     cells, weight = make_cells(3000, 0), np.ones(3000)
-    full = crosstab.CrossTab(cells, SIZES, weight, spacing=1)
+    full = crosstab.CrossTab(cells, SIZES, weight, spacing=1).build()
     for share in (2, 10, 30):
-        table = crosstab.CrossTab(cells, SIZES, weight, spacing=1, max_bytes=full.n_bytes // share)
+        table = crosstab.CrossTab(cells, SIZES, weight, spacing=1, max_bytes=full.n_bytes // share).build()
         assert full.n_bytes / share / 4 < table.n_bytes <= full.n_bytes / share
 
 
 def test_heavy_cells_have_anchors_on_both_sides():
     """So no row needs more than half the spacing in rows, and here none at all."""
     cells = np.repeat(np.arange(10), 50).astype(np.uint16)[None]
-    assert crosstab.CrossTab(cells, [12], np.ones(500), spacing=49).complete
-    assert not crosstab.CrossTab(cells, [12], np.ones(500), spacing=100).complete
+    assert crosstab.CrossTab(cells, [12], np.ones(500), spacing=49).build().complete
+    assert not crosstab.CrossTab(cells, [12], np.ones(500), spacing=100).build().complete
 
 
 def test_entries_are_as_narrow_as_the_heaviest_cell_allows():
@@ -93,6 +93,16 @@ def test_cells_at_the_limits_of_the_entries(largest):
     table = crosstab.CrossTab(cells, [2, 2], weight)
     assert_array_equal(table.prefix(0, 0), [[largest, 0], [largest - 1, 1]])
     assert_array_equal(table.prefix(1, 1), [[largest, 3], [largest - 1, 4]])
+
+
+def test_rows_are_counted_when_the_table_is_read():
+    table = crosstab.CrossTab(make_cells(50, 0), SIZES, np.ones(50))
+    assert table.n_bytes == 0
+    table.prefix(0, 0)
+    size = table.n_bytes
+    assert size > 0
+    assert table.build() is table
+    assert table.n_bytes == size
 
 
 def test_units_of_weights():
@@ -118,10 +128,10 @@ def test_fractional_weights_are_exact_to_the_heaviest_cell():
             assert_array_equal(got, want)
 
 
-def test_threads_may_read_one_table():
+def test_threads_may_build_and_read_one_table():
     cells = make_cells(2000, 0)
-    table = crosstab.CrossTab(cells, SIZES, np.ones(2000), spacing=200)
-    expected, found = all_prefixes(table), {}
+    expected = all_prefixes(crosstab.CrossTab(cells, SIZES, np.ones(2000), spacing=200))
+    table, found = crosstab.CrossTab(cells, SIZES, np.ones(2000), spacing=200, n_threads=2), {}
     readers = [threading.Thread(target=lambda i=i: found.update({i: all_prefixes(table)})) for i in range(4)]
     for reader in readers:
         reader.start()

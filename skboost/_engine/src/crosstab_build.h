@@ -23,25 +23,36 @@ static void *skb_table_alloc(size_t bytes)
     return malloc(bytes ? bytes : 1);
 }
 
+/* Free what the count of the rows has allocated. */
+static void skb_crosstab_clear(skb_crosstab *t)
+{
+    free(t->codes);
+    free(t->times);
+    free(t->rows);
+    t->codes = NULL;
+    t->times = NULL;
+    t->rows = NULL;
+    for (int k = 0; t->order && k < t->n_features; k++) {
+        free(t->order[k]);
+        t->order[k] = NULL;
+    }
+}
+
 static void skb_crosstab_release(skb_crosstab *t)
 {
+    skb_crosstab_clear(t);
     free(t->size);
     free(t->width);
     free(t->first_cell);
     free(t->first_byte);
     free(t->column);
     free(t->column_byte);
-    free(t->codes);
-    free(t->times);
-    for (int k = 0; t->order && k < t->n_features; k++)
-        free(t->order[k]);
     free(t->order);
     free(t->boundary);
-    free(t->rows);
     memset(t, 0, sizeof *t);
 }
 
-static int skb_crosstab_reserve(skb_crosstab *t, int n_features, int64_t n_cells, int64_t n_rows, int with_times)
+static int skb_crosstab_reserve(skb_crosstab *t, int n_features, int64_t n_cells, int64_t n_rows)
 {
     size_t k = (size_t)n_features;
     t->n_features = n_features;
@@ -55,10 +66,8 @@ static int skb_crosstab_reserve(skb_crosstab *t, int n_features, int64_t n_cells
     t->column_byte = (int64_t *)calloc(k, sizeof(int64_t));
     t->order = (uint32_t **)calloc(k, sizeof(uint32_t *));
     t->boundary = (skb_boundary *)calloc((size_t)n_cells, sizeof(skb_boundary));
-    t->codes = (uint16_t *)malloc(((size_t)n_rows * k + 1) * sizeof(uint16_t));
-    t->times = with_times ? (double *)malloc(((size_t)n_rows + 1) * sizeof(double)) : NULL;
     return t->size && t->width && t->first_cell && t->first_byte && t->column && t->column_byte && t->order &&
-                   t->boundary && t->codes && (t->times || !with_times)
+                   t->boundary
                ? 0
                : -1;
 }
@@ -97,11 +106,19 @@ static double skb_heaviest_cell(const uint16_t *column, const int64_t *kept, con
     return most;
 }
 
-/* Columns of the kept rows, as rows; `cells` is (n_features, stride). */
-static void skb_crosstab_gather(skb_crosstab *t, const uint16_t *cells, int64_t stride, const int64_t *kept)
+/* Columns of the kept rows, as rows, and their weights, NULL: all 1; `cells` is (n_features, stride). Returns -1 without
+ * memory. */
+static int skb_crosstab_gather(
+    skb_crosstab *t, const uint16_t *cells, int64_t stride, const int64_t *kept, const double *times)
 {
     int64_t n = t->n_rows;
     int width = t->n_features;
+    t->codes = (uint16_t *)malloc((size_t)n * (size_t)width * sizeof(uint16_t));
+    t->times = times ? (double *)malloc((size_t)n * sizeof(double)) : NULL;
+    if (!t->codes || (times && !t->times))
+        return -1;
+    if (times)
+        memcpy(t->times, times, (size_t)n * sizeof(double));
     for (int64_t start = 0; start < n; start += 256) {
         int64_t end = start + 256 < n ? start + 256 : n;
         for (int c = 0; c < width; c++) {
@@ -110,6 +127,7 @@ static void skb_crosstab_gather(skb_crosstab *t, const uint16_t *cells, int64_t 
                 t->codes[i * width + c] = from[kept[i]];
         }
     }
+    return 0;
 }
 
 /* ends[s] is the number of rows with cells <= s. */

@@ -74,17 +74,13 @@ static SKB_TARGET void SKB_FN(skb_read_tracked)(
         out[i] = (start[i] + ratio[i] * tracked[i]) + shift * slope[i];
 }
 
-/* A step in the cells of its own feature: G += (v - shift) * slope, model += u; returns the largest |u|. */
-static SKB_TARGET double SKB_FN(skb_own_step)(
+/* A step in the cells of its own feature: G += (v - shift) * slope, model += u. */
+static SKB_TARGET void SKB_FN(skb_own_step)(
     ptrdiff_t n, const double *u, const double *v, double shift, const double *restrict slope, double *restrict G,
     double *restrict model)
 {
-    double most = 0.0;
     for (ptrdiff_t i = 0; i < n; i++) {
-        double size = u[i] < 0.0 ? -u[i] : u[i];
         G[i] += (v[i] - shift) * slope[i];
         model[i] += u[i];
-        most = size > most ? size : most;
     }
-    return most;
 }
