@@ -148,7 +148,7 @@ cdef class Stage:
         if isnan(null_metric):
             null_metric = backend.c.refresh(backend.c.self)
         if early_stopping_tolerance >= 0 and isfinite(null_metric):
-            s.stopping.floor = null_metric / FLOOR_SHARE
+            s.stopping.floor = max(null_metric, 0.0) / FLOOR_SHARE
         s.backend = backend.c
         self.backend = backend
         s.status = RUNNING

@@ -149,6 +149,20 @@ def test_any_order_of_questions_and_steps(name, weights, n, seed):
     assert_allclose(state.scores(), wanted, rtol=1e-11, atol=1e-11)
 
 
+@pytest.mark.parametrize("n_cuts", [1, 2, 6])
+def test_small_parts_beside_large_ones_keep_their_digits(n_cuts):
+    """Rows that are all but certain: as differences of sums their own would have no digits."""
+    bag = make_bag("binary", 3000)
+    bag["score"][0, bag["cells"][0] == 8] = 35.0
+    bag["y"][bag["cells"][0] == 8] = 1.0
+    G, H = RowState(**bag).part_sums(0, range(8 - n_cuts, 8))
+    _, grad, hess = oracle.binary(bag["y"], bag["score"])
+    weight = bag["train_weight"] * (bag["cells"][0] == 8)
+    assert_allclose(G[0, -1], (weight * grad[0]).sum(), rtol=1e-13)
+    assert_allclose(H[0, -1], (weight * hess[0]).sum(), rtol=1e-13)
+    assert 0 < H[0, -1] < 1e-12 * H.sum()
+
+
 def test_pairs_beyond_sixteen_bits():
     """More than 65536 cells of a pair, in both losses' kinds of sums."""
     rng = np.random.default_rng(0)

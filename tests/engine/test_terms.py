@@ -186,6 +186,17 @@ def test_empty_cells_are_never_leaves():
             assert W[group].sum() > 0 or not W.any()
 
 
+@pytest.mark.parametrize("nominal", [False, True])
+def test_small_leaves_beside_large_ones_keep_their_digits(nominal):
+    """As differences of sums over the line they would have none."""
+    rng = np.random.default_rng(0)
+    W = np.r_[0, np.full(20, 1e6), 5.0, 0]
+    H = np.r_[0, 1e6 * rng.random(20), 1e-8, 0][None]
+    G = np.r_[0, 1e6 * rng.normal(size=20), -1.0, 0][None]
+    u, _ = terms.search(G, H, W, nominal=nominal, max_leaves=4)
+    assert_allclose(u[0, 21], 1e8, rtol=1e-14)
+
+
 def test_equal_cuts_are_drawn_evenly():
     """Two full cells apart: every boundary between them is as good."""
     W = np.array([0, 4.0, 0, 0, 0, 4.0, 0])
@@ -414,7 +425,9 @@ def test_bits_do_not_depend_on_the_instruction_set():
     assert digest_at("1") == found
 
 
-@pytest.mark.parametrize("limit", ["min_samples_leaf", "min_hessian", "l2_regularization", "min_cat_samples", "cat_smooth"])
+@pytest.mark.parametrize(
+    "limit", ["min_samples_leaf", "min_hessian", "l2_regularization", "min_cat_samples", "cat_smooth"]
+)
 @pytest.mark.parametrize("value", [-1.0, math.nan, math.inf])
 def test_limits_that_make_no_sense_are_refused(limit, value):
     with pytest.raises(ValueError, match="finite and at least 0"):
