@@ -10,7 +10,8 @@ from skboost import EBMClassifier, EBMRegressor
 from skboost._engine import interactions, terms
 from skboost._random import resolve_seed
 
-LOSSES = {"reg": "squared_error", "bin": "binary", "mc": "multinomial", "poisson": "poisson"}
+LOSSES = {"reg": "squared_error", "bin": "binary", "mc": "multinomial"}
+LOSSES |= {name: name for name in ("poisson", "gamma", "tweedie")}
 # Every part of the procedure takes its turn: smoothing, greedy and measuring rounds, stopping, ranked pairs.
 PROCEDURE = {
     "max_bins": 20,
@@ -41,8 +42,10 @@ def problem(task, n=400, seed=0, gone=0.0, n_levels=0):
         return X, signal + 0.3 * rng.normal(size=n)
     if task == "bin":
         return X, (rng.random(n) < 1 / (1 + np.exp(-2 * signal))).astype(int)
-    if task == "poisson":
-        return X, rng.poisson(np.exp(signal / 2)).astype(float)
+    if task in ("poisson", "gamma", "tweedie"):
+        count = rng.poisson(np.exp(signal / 2)).astype(float)
+        size = rng.gamma(2.0, np.exp(signal / 2))
+        return X, {"poisson": count, "gamma": size, "tweedie": size * (count > 0)}[task]
     return X, np.digitize(signal + 0.5 * rng.normal(size=n), [0.0, 1.0])
 
 
@@ -118,6 +121,8 @@ CASES = {
     "binary": ("bin", {}, {}),
     "three classes": ("mc", {}, {}),
     "counts": ("poisson", {}, {}),
+    "sizes": ("gamma", {}, {}),
+    "sizes and zeros": ("tweedie", {}, {}),
     "cyclic": ("reg", {"greedy_ratio": 0.0}, {}),
     "some cyclic rounds": ("bin", {"greedy_ratio": 1.5, "cyclic_progress": 0.4}, {}),
     "five leaves": ("reg", {"max_leaves": 5}, {}),
@@ -140,9 +145,9 @@ CASES |= {
 
 def fitted(task, X, y, bags, weight=None, **parameters):
     parameters = PROCEDURE | {"random_state": 3, "outer_bags": bags.shape[1], "trainer": "rows"} | parameters
-    if task == "poisson":
-        parameters["loss"] = "poisson"
-    model = (EBMRegressor if task in ("reg", "poisson") else EBMClassifier)(**parameters)
+    if task in ("bin", "mc"):
+        return EBMClassifier(**parameters).fit(X, y, sample_weight=weight, bags=bags)
+    model = EBMRegressor(loss=LOSSES[task], **parameters)
     return model.fit(X, y, sample_weight=weight, bags=bags)
 
 

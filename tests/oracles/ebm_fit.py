@@ -40,6 +40,15 @@ def gradients(loss, y, scores):
     return losses.ALL[loss](y, scores)
 
 
+def perfect(loss, y):
+    """Loss of a prediction that equals the target."""
+    if loss not in ("poisson", "gamma", "tweedie"):
+        return np.zeros(len(y))
+    # The mean is the target; a target of 0 is reached in the limit.
+    score = np.log(np.where(y > 0, y, 1))
+    return np.where(y > 0, gradients(loss, y, score[None])[0], 0)
+
+
 class Stage:
     """Boosting of a list of terms for one bag."""
 
@@ -53,11 +62,11 @@ class Stage:
         self.null_metric = self.metric() if null_metric is None else null_metric
 
     def metric(self):
-        """Mean loss of the validation rows; twice that for squared error, the mean square."""
+        """Mean loss of the validation rows over that of the perfect prediction."""
         if not self.val.any():
             return np.nan
-        values = gradients(self.loss, self.y, self.scores)[0]
-        return np.average(values, weights=self.val) * (2 if self.loss == "squared_error" else 1)
+        excess = gradients(self.loss, self.y, self.scores)[0] - perfect(self.loss, self.y)
+        return np.average(excess, weights=self.val)
 
     def sums(self, t):
         _, grad, hess = gradients(self.loss, self.y, self.scores)
