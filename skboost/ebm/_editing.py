@@ -53,6 +53,8 @@ def _position(item, names, what):
         if item not in names:
             shown = ", ".join(map(repr, names[:20])) + (", ..." if len(names) > 20 else "")
             raise ValueError(f"There is no {what} {item!r}; the {what}s are {shown or 'none'}.")
+        if names.count(item) > 1:
+            raise ValueError(f"{item!r} is the name of several {what}s; give the position instead.")
         return names.index(item)
     if isinstance(item, (bool, np.bool_)) or not isinstance(item, numbers.Integral):
         raise TypeError(f"A {what} is named by its position or its name, got {item!r}.")

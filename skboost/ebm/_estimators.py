@@ -4,6 +4,7 @@ import numbers
 
 import numpy as np
 from sklearn.base import ClassifierMixin, RegressorMixin
+from sklearn.metrics import accuracy_score, r2_score
 
 from skboost import _uncertainty
 from skboost._compat import Interval, StrOptions
@@ -37,8 +38,8 @@ class EBMRegressor(RegressorMixin, BaseEBM):
         Terms to leave out: features by column number or name for their main effects, pairs for automatic
         interactions. "mains": all main effects.
     categorical_features : array-like of bool, int or str, "from_dtype" or None, default="from_dtype"
-        Categorical columns as a mask, column numbers or names. "from_dtype": the columns of categorical, string or
-        object type in a pandas or polars frame. None: no column. Every category has a cell of its own.
+        Categorical columns as a mask, column numbers or names. "from_dtype": the columns of categorical or string
+        type in a pandas or polars frame, and those of object type that hold texts. None: no column. Every category has a cell of its own.
     monotonic_cst : array-like of int, dict of str to int or None, default=None
         1 for increasing, -1 for decreasing, 0 for free, by position or column name. For numeric features, which then
         enter no pair.
@@ -74,7 +75,7 @@ class EBMRegressor(RegressorMixin, BaseEBM):
         The same for pairs.
     greedy_ratio : float, default=10.0
         After the smoothing rounds each round that measures the gain of every term is followed by this many updates per
-        term, always of the term of largest gain. 0: rounds over all terms in random order.
+        term, always of the term of largest gain. 0: rounds over all terms in one order, which is drawn.
     cyclic_progress : float, default=0.0
         Share of the measuring rounds that update the terms too, between 0 and 1; 1 without greedy updates.
     min_cat_samples : float, default=10
@@ -132,7 +133,7 @@ class EBMRegressor(RegressorMixin, BaseEBM):
     bagged_intercept_ : ndarray of shape (outer_bags,)
         Intercepts of the bags.
     bag_weights_ : ndarray of shape (outer_bags,)
-        Total weight of the rows that each bag was trained on.
+        Total weight of the rows that each bag was trained on; a row trained on k times counts k times.
     bins_ : list of list
         For every column its cells in main effects and in pairs: ascending cuts, where cell 1 lies below the first cut
         and a value equal to a cut above it, or a dict from the categories to their cells.
@@ -293,6 +294,27 @@ class EBMRegressor(RegressorMixin, BaseEBM):
         raw = self._raw(X, init_score)
         return self._loss.inverse_link(raw[:, 0])
 
+    def score(self, X, y, sample_weight=None, *, init_score=None):
+        """Return the coefficient of determination of the predictions.
+
+        Parameters
+        ----------
+        X : array-like of shape (n_samples, n_features)
+            Rows.
+        y : array-like of shape (n_samples,)
+            Their targets.
+        sample_weight : array-like of shape (n_samples,), default=None
+            Weights, at least 0.
+        init_score : array-like of shape (n_samples,) or fitted estimator, default=None
+            Raw scores that the terms add to, as in `predict`.
+
+        Returns
+        -------
+        float
+            1 for perfect predictions, 0 for those no better than the mean of y.
+        """
+        return r2_score(y, self.predict(X, init_score=init_score), sample_weight=sample_weight)
+
     def predict_uncertainty(self, X, *, init_score=None):
         """Predict with uncertainty, the bags being the ensemble.
 
@@ -341,8 +363,8 @@ class EBMClassifier(ClassifierMixin, BaseEBM):
         Terms to leave out: features by column number or name for their main effects, pairs for automatic
         interactions. "mains": all main effects.
     categorical_features : array-like of bool, int or str, "from_dtype" or None, default="from_dtype"
-        Categorical columns as a mask, column numbers or names. "from_dtype": the columns of categorical, string or
-        object type in a pandas or polars frame. None: no column. Every category has a cell of its own.
+        Categorical columns as a mask, column numbers or names. "from_dtype": the columns of categorical or string
+        type in a pandas or polars frame, and those of object type that hold texts. None: no column. Every category has a cell of its own.
     monotonic_cst : array-like of int, dict of str to int or None, default=None
         1 for increasing, -1 for decreasing, 0 for free, by position or column name. For numeric features, which then
         enter no pair, and two classes: the probability of ``classes_[1]`` is constrained.
@@ -378,7 +400,7 @@ class EBMClassifier(ClassifierMixin, BaseEBM):
         The same for pairs.
     greedy_ratio : float, default=10.0
         After the smoothing rounds each round that measures the gain of every term is followed by this many updates per
-        term, always of the term of largest gain. 0: rounds over all terms in random order.
+        term, always of the term of largest gain. 0: rounds over all terms in one order, which is drawn.
     cyclic_progress : float, default=0.0
         Share of the measuring rounds that update the terms too, between 0 and 1; 1 without greedy updates.
     min_cat_samples : float, default=10
@@ -437,7 +459,7 @@ class EBMClassifier(ClassifierMixin, BaseEBM):
     bagged_intercept_ : ndarray of shape (outer_bags,) or (outer_bags, n_classes)
         Intercepts of the bags.
     bag_weights_ : ndarray of shape (outer_bags,)
-        Total weight of the rows that each bag was trained on.
+        Total weight of the rows that each bag was trained on; a row trained on k times counts k times.
     bins_ : list of list
         For every column its cells in main effects and in pairs: ascending cuts, where cell 1 lies below the first cut
         and a value equal to a cut above it, or a dict from the categories to their cells.
@@ -639,6 +661,27 @@ class EBMClassifier(ClassifierMixin, BaseEBM):
         raw = self._raw(X, init_score)
         # A raw score of exactly 0 is a tie and goes to the first class, as argmax does with equal probabilities.
         return self.classes_[(raw[:, 0] > 0).astype(np.intp) if raw.shape[1] == 1 else np.argmax(raw, axis=1)]
+
+    def score(self, X, y, sample_weight=None, *, init_score=None):
+        """Return the accuracy of the predicted classes.
+
+        Parameters
+        ----------
+        X : array-like of shape (n_samples, n_features)
+            Rows.
+        y : array-like of shape (n_samples,)
+            Their classes.
+        sample_weight : array-like of shape (n_samples,), default=None
+            Weights, at least 0.
+        init_score : array-like of shape (n_samples,) or (n_samples, n_classes), or fitted estimator, default=None
+            Raw scores that the terms add to, as in `predict`.
+
+        Returns
+        -------
+        float
+            Share of the rows, by weight, whose class is predicted.
+        """
+        return accuracy_score(y, self.predict(X, init_score=init_score), sample_weight=sample_weight)
 
     def predict_uncertainty(self, X, *, init_score=None):
         """Predict class probabilities with uncertainty, the bags being the ensemble.

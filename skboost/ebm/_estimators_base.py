@@ -26,7 +26,8 @@ from skboost.ebm._stages import Problem, Rows, Rules, boost
 from skboost.ebm._terms import bag_deviation, bag_mean, contributions, term_cells
 
 MOST_OUTPUTS = 255
-MOST_PAIR_CELLS = 1024
+MOST_INTERACTION_BINS = 1024
+MOST_ROUNDS = 2**30
 
 
 class BaseEBM(TermsMixin, DictMixin, BaseEstimator):
@@ -41,23 +42,23 @@ class BaseEBM(TermsMixin, DictMixin, BaseEstimator):
             None,
         ],
         "max_bins": [Interval(numbers.Integral, 4, 65536, closed="both")],
-        "max_interaction_bins": [Interval(numbers.Integral, 4, MOST_PAIR_CELLS, closed="both")],
+        "max_interaction_bins": [Interval(numbers.Integral, 4, MOST_INTERACTION_BINS, closed="both")],
         "exclude": ["array-like", StrOptions({"mains"}), None],
         "categorical_features": ["array-like", StrOptions({"from_dtype"}), None],
         "monotonic_cst": ["array-like", dict, None],
         "missing": [StrOptions({"separate", "gain", "low", "high"})],
         "learning_rate": [Interval(numbers.Real, 0, 1, closed="right")],
-        "max_rounds": [Interval(numbers.Integral, 0, None, closed="left")],
-        "max_leaves": [Interval(numbers.Integral, 2, None, closed="left")],
+        "max_rounds": [Interval(numbers.Integral, 0, MOST_ROUNDS, closed="both")],
+        "max_leaves": [Interval(numbers.Integral, 2, MOST_ROUNDS, closed="both")],
         "min_samples_leaf": [Interval(numbers.Real, 0, None, closed="left")],
         "min_hessian": [Interval(numbers.Real, 0, None, closed="left")],
         "l2_regularization": [Interval(numbers.Real, 0, None, closed="left")],
         "outer_bags": [Interval(numbers.Integral, 1, None, closed="left")],
         "validation_size": [Interval(numbers.Real, 0, None, closed="left")],
-        "early_stopping_rounds": [Interval(numbers.Integral, 0, None, closed="left")],
+        "early_stopping_rounds": [Interval(numbers.Integral, 0, MOST_ROUNDS, closed="both")],
         "early_stopping_tolerance": [Interval(numbers.Real, None, None, closed="neither")],
-        "smoothing_rounds": [Interval(numbers.Integral, 0, None, closed="left")],
-        "interaction_smoothing_rounds": [Interval(numbers.Integral, 0, None, closed="left")],
+        "smoothing_rounds": [Interval(numbers.Integral, 0, MOST_ROUNDS, closed="both")],
+        "interaction_smoothing_rounds": [Interval(numbers.Integral, 0, MOST_ROUNDS, closed="both")],
         "greedy_ratio": [Interval(numbers.Real, 0, None, closed="left")],
         "cyclic_progress": [Interval(numbers.Real, 0, 1, closed="both")],
         "min_cat_samples": [Interval(numbers.Real, 0, None, closed="left")],
@@ -76,6 +77,10 @@ class BaseEBM(TermsMixin, DictMixin, BaseEstimator):
         tags = super().__sklearn_tags__()
         tags.input_tags.allow_nan = True
         return tags
+
+    def __sklearn_is_fitted__(self):
+        # inside a callback validation has set columns already, but there are no terms yet
+        return hasattr(self, "_mapper")
 
     def __getstate__(self):
         state = super().__getstate__()
@@ -300,8 +305,8 @@ class BaseEBM(TermsMixin, DictMixin, BaseEstimator):
         Returns
         -------
         ndarray of shape (n_samples, 2) or (n_samples, n_classes, 2)
-            Mean and population standard deviation over the bags, weighted as the terms are. `predict_uncertainty` has
-            the same on the scale of predictions.
+            Mean and population standard deviation over the bags, weighted as the terms are. `predict_uncertainty`
+            works on the scale of predictions, where every bag counts the same.
         """
         raw = self._bagged_raw(X, init_score)
         result = np.stack([bag_mean(raw, self.bag_weights_), bag_deviation(raw, self.bag_weights_)], axis=-1)

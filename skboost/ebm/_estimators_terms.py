@@ -5,6 +5,7 @@ import math
 import numbers
 
 import numpy as np
+from sklearn.utils import column_or_1d
 from sklearn.utils.validation import check_is_fitted
 
 from skboost._categories import is_frame, level_names
@@ -185,7 +186,7 @@ class TermsMixin:
             "terms": terms,
         }
 
-    def explain_local(self, X, y=None):
+    def explain_local(self, X, y=None, *, init_score=None):
         """Return how the raw score of each row comes about, as plain lists and numbers.
 
         Parameters
@@ -194,13 +195,15 @@ class TermsMixin:
             Rows.
         y : array-like of shape (n_samples,), default=None
             Targets, to stand beside the predictions.
+        init_score : array-like of shape (n_samples,) or (n_samples, n_classes), or fitted estimator, default=None
+            Raw scores that the terms add to, as in `predict`.
 
         Returns
         -------
         list of dict
             One dict per row: "names" of the terms, "values" of their features (a list for a pair), "scores" of the
-            terms (a list per term with several classes), "intercept", "raw_score" (intercept and scores added up),
-            "predicted" (the expected value or the class probabilities) and "actual" (None without y).
+            terms (a list per term with several classes), "intercept", "raw_score" (intercept, scores and `init_score`
+            added up), "predicted" (the expected value or the class probabilities) and "actual" (None without y).
 
         Raises
         ------
@@ -209,13 +212,13 @@ class TermsMixin:
         """
         scores = self.eval_terms(X)
         if y is not None:
-            y = np.asarray(y).ravel().tolist()
+            y = column_or_1d(y, warn=True).tolist()
             if len(y) != len(scores):
                 raise ValueError(f"X and y have different numbers of rows: {len(scores)} and {len(y)}.")
         columns = [_column(X, feature) for feature in range(self.n_features_in_)]
         intercept = np.asarray(self.intercept_).tolist()
-        raw = self._one_or_many(self._raw(X)).tolist()
-        predicted = getattr(self, "predict_proba", self.predict)(X).tolist()
+        raw = self._one_or_many(self._raw(X, init_score)).tolist()
+        predicted = getattr(self, "predict_proba", self.predict)(X, init_score=init_score).tolist()
         found = []
         for row in range(len(scores)):
             values = [[columns[feature][row] for feature in features] for features in self.term_features_]
@@ -348,6 +351,9 @@ class TermsMixin:
         if hasattr(self, "feature_names_in_"):
             self.feature_names_in_ = self.feature_names_in_[kept]
         self.n_features_in_ = len(kept)
+        # unnamed columns are counted anew
+        names = self._feature_names()
+        self.term_names_ = [" & ".join(names[feature] for feature in used) for used in self.term_features_]
         return self
 
     def scale_term(self, term, factor):

@@ -112,3 +112,19 @@ def test_far_scores_give_sane_models_or_a_warning(task, kind, min_hessian):
     assert size <= 70 or any("diverged" in str(w.message) for w in told)
     predicted = model.predict(X, init_score=scores) if task == "poisson" else model.predict_proba(X, init_score=scores)
     assert np.isfinite(predicted).all()
+
+
+@pytest.mark.parametrize(
+    ("estimator", "y", "init"),
+    [(EBMRegressor, Y, Y + 3.0), (EBMClassifier, TWO, X[:, 1] * 2), (EBMClassifier, THREE, X * 2)],
+    ids=["regression", "binary", "classes"],
+)
+def test_scores_and_explanations_start_from_them(estimator, y, init):
+    model = estimator(**SMALL).fit(X, y, init_score=init)
+    predicted = model.predict(X, init_score=init)
+    right = 1 - np.var(y - predicted) / np.var(y) if estimator is EBMRegressor else np.mean(predicted == y)
+    assert model.score(X, y, init_score=init) == pytest.approx(right, abs=1e-9)
+    assert model.score(X, y) != model.score(X, y, init_score=init)
+    for row, one in enumerate(model.explain_local(X[:5], y[:5], init_score=init[:5])):
+        whole = np.asarray(one["scores"]).sum(axis=0) + one["intercept"] + init[row]
+        np.testing.assert_allclose(one["raw_score"], np.ravel(whole)[0] if init.ndim == 1 else whole, atol=1e-12)

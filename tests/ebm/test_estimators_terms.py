@@ -275,6 +275,23 @@ def test_removed_features_are_not_asked_for(removed):
             model.predict(X)
 
 
+def test_columns_without_names_are_counted_anew():
+    X = np.random.default_rng(0).normal(size=(150, 4))
+    model = make_ebm(interactions=[(1, 3)]).fit(X, X[:, 1] * X[:, 3])
+    model.remove_features("x0")
+    assert model.term_names_ == ["x0", "x1", "x2", "x0 & x2"]
+    assert [shape.name for shape in model.shape_functions()] == model.term_names_
+    assert EBMRegressor.from_dict(model.to_dict()).term_names_ == model.term_names_
+
+
+def test_a_name_of_several_terms_is_refused():
+    X = pd.DataFrame(np.random.default_rng(0).normal(size=(100, 3)), columns=["a", "b", "a & b"])
+    model = make_ebm(interactions=[(0, 1)]).fit(X, X["a"])
+    with pytest.raises(ValueError, match="'a & b' is the name of several terms"):
+        model.scale_term("a & b", 2.0)
+    model.scale_term(3, 2.0)
+
+
 def test_one_feature_stays():
     model, _, _ = fitted()
     with pytest.raises(ValueError, match="All features would be removed"):
