@@ -39,7 +39,8 @@ class EBMRegressor(RegressorMixin, BaseEBM):
         interactions. "mains": all main effects.
     categorical_features : array-like of bool, int or str, "from_dtype" or None, default="from_dtype"
         Categorical columns as a mask, column numbers or names. "from_dtype": the columns of categorical or string
-        type in a pandas or polars frame, and those of object type that hold texts. None: no column. Every category has a cell of its own.
+        type in a pandas or polars frame, and those of object type that hold texts. None: no column. Every category has
+        a cell of its own.
     monotonic_cst : array-like of int, dict of str to int or None, default=None
         1 for increasing, -1 for decreasing, 0 for free, by position or column name. For numeric features, which then
         enter no pair.
@@ -364,7 +365,8 @@ class EBMClassifier(ClassifierMixin, BaseEBM):
         interactions. "mains": all main effects.
     categorical_features : array-like of bool, int or str, "from_dtype" or None, default="from_dtype"
         Categorical columns as a mask, column numbers or names. "from_dtype": the columns of categorical or string
-        type in a pandas or polars frame, and those of object type that hold texts. None: no column. Every category has a cell of its own.
+        type in a pandas or polars frame, and those of object type that hold texts. None: no column. Every category has
+        a cell of its own.
     monotonic_cst : array-like of int, dict of str to int or None, default=None
         1 for increasing, -1 for decreasing, 0 for free, by position or column name. For numeric features, which then
         enter no pair, and two classes: the probability of ``classes_[1]`` is constrained.
