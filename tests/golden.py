@@ -22,7 +22,8 @@ def rows(seed=0, n=240):
     X[rng.random((n, 4)) < 0.05] = np.nan
     signal = np.nan_to_num(X[:, 0]) + np.sin(np.nan_to_num(X[:, 1])) + (np.nan_to_num(X[:, 3]) % 2)
     noisy = np.round(signal + 0.3 * rng.normal(size=n), 3)
-    return X, {"value": noisy, "count": np.floor(np.exp(0.5 * noisy)), "class": np.digitize(noisy, [0.0, 1.0])}
+    counts, classes = np.floor(np.exp(0.5 * noisy)), np.digitize(noisy, [0.0, 1.0])
+    return X, {"value": noisy, "count": counts, "positive": counts + 0.5, "class": classes, "half": classes > 1}
 
 
 def cases():
@@ -41,6 +42,26 @@ def cases():
     yield "exact posterior", SGLBRegressor(diffusion_temperature=1, min_samples_leaf=5, **common), "value"
     decreasing = {"model_shrink_rate": 0.1, "model_shrink_mode": "decreasing"}
     yield "decreasing", SGLBRegressor(posterior_sampling=False, langevin=True, **decreasing, **common), "value"
+    yield from additive_cases()
+
+
+def additive_cases():
+    """The same of additive models; rows and tables, all losses, pairs, every way of missing values."""
+    from skboost import EBMClassifier, EBMRegressor
+
+    common = {"max_rounds": 60, "outer_bags": 3, "interactions": 2, "smoothing_rounds": 10, "learning_rate": 0.1}
+    common |= {"random_state": 0, "categorical_features": [3], "max_bins": 64}
+    targets = {"squared_error": "value", "poisson": "count", "gamma": "positive", "tweedie": "count"}
+    for trainer in ("rows", "tables"):
+        for loss, target in targets.items():
+            yield f"additive, {loss}, {trainer}", EBMRegressor(loss=loss, trainer=trainer, **common), target
+        yield f"additive, binary, {trainer}", EBMClassifier(trainer=trainer, **common), "half"
+        yield f"additive, log_loss, {trainer}", EBMClassifier(trainer=trainer, **common), "class"
+    for missing in ("gain", "low", "high"):
+        yield f"additive, {missing}", EBMRegressor(missing=missing, max_leaves=3, **common), "value"
+    monotone = {"monotonic_cst": [1, 0, 0, 0], "greedy_ratio": 0.0}
+    yield "additive, monotone", EBMRegressor(**monotone, **common), "value"
+    yield "additive, no validation", EBMClassifier(validation_size=0, purify=False, **common), "half"
 
 
 def predictions():
