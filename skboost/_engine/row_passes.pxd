@@ -15,7 +15,7 @@ cdef extern from "row_step.h":
 
 ctypedef struct rows_t:
     Py_ssize_t n
-    double *score          # (n_outputs, n); squared error: score - y
+    double *score          # (n_outputs, n); squared error: score - y; training rows of log losses: exponentials
     const double *y
     const double *weight   # NULL: all 1
     double total           # of the weights
@@ -23,6 +23,7 @@ ctypedef struct rows_t:
 
 ctypedef struct row_state_t:
     loss_t loss
+    double odds            # log losses keep exp(odds * score) of the training rows: -1 for two classes, 1 for more, else 0
     int n_outputs
     Py_ssize_t tile
     const int *n_cells     # per term
@@ -38,6 +39,8 @@ ctypedef struct row_state_t:
     skb_row_step_t *steps  # per output
     skb_row_step_t still   # adds 0
     double *table          # (n_outputs, n_cells)
+    skb_row_step_t *factors    # the step as factors of exponentials
+    double *factor_table
     bint known             # whether the gradients of the training rows are in all_grad and all_hess
     double *all_grad       # (n_outputs, n), weighted; NULL: they are not kept
     double *all_hess
@@ -49,6 +52,9 @@ ctypedef struct row_state_t:
 # Size of a tile of rows, and of the memory of histograms, in doubles.
 cdef Py_ssize_t tile_rows(int n_outputs) noexcept nogil
 cdef Py_ssize_t histogram_size(int n_cells, int n_outputs) noexcept nogil
+
+# x = exp(odds * x) within what is kept.
+cdef void keep_exponentials(double *x, Py_ssize_t n, double odds) noexcept nogil
 
 # Sum of n doubles in a fixed order.
 cdef double sum_rows(const double *x, Py_ssize_t n) noexcept nogil

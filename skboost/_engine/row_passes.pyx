@@ -22,6 +22,17 @@ cdef extern from *:
     { SKB_DISPATCH(skb_add_step16)(n, code, step, f); }
     static void skb_d_add_step32(ptrdiff_t n, const uint32_t *code, const skb_row_step_t *step, double *f)
     { SKB_DISPATCH(skb_add_step32)(n, code, step, f); }
+    static void skb_d_exp_all(ptrdiff_t n, double sign, const double *x, double *out)
+    { SKB_DISPATCH(skb_exp_all)(n, sign, x, out); }
+    static void skb_d_scale16(ptrdiff_t n, const uint16_t *code, const skb_row_step_t *step, double *x)
+    { SKB_DISPATCH(skb_scale16)(n, code, step, x); }
+    static void skb_d_scale32(ptrdiff_t n, const uint32_t *code, const skb_row_step_t *step, double *x)
+    { SKB_DISPATCH(skb_scale32)(n, code, step, x); }
+    static void skb_d_binary_odds(ptrdiff_t n, const double *y, const double *x, double *grad, double *hess)
+    { SKB_DISPATCH(skb_binary_odds)(n, y, x, grad, hess); }
+    static void skb_d_class_odds(ptrdiff_t n, int n_classes, const double *y, const double *x, ptrdiff_t stride,
+                                 double *room, double *grad, double *hess, ptrdiff_t grad_stride)
+    { SKB_DISPATCH(skb_class_odds)(n, n_classes, y, x, stride, room, grad, hess, grad_stride); }
     static void skb_d_weigh(ptrdiff_t n, const double *w, const double *x, double *out)
     { SKB_DISPATCH(skb_weigh)(n, w, x, out); }
     static void skb_d_sum_rows(ptrdiff_t n, const double *x, double *lane)
@@ -57,9 +68,16 @@ cdef extern from *:
     enum: SKB_LANES
     enum: SKB_MAX_CUTS
     double skb_lane_sum(const double *lane) nogil
+    double skb_odds(double x) nogil
     void skb_isa_init() nogil
     void skb_d_add_step16(Py_ssize_t, const uint16_t *, const skb_row_step_t *, double *) nogil
     void skb_d_add_step32(Py_ssize_t, const uint32_t *, const skb_row_step_t *, double *) nogil
+    void skb_d_exp_all(Py_ssize_t, double, const double *, double *) nogil
+    void skb_d_scale16(Py_ssize_t, const uint16_t *, const skb_row_step_t *, double *) nogil
+    void skb_d_scale32(Py_ssize_t, const uint32_t *, const skb_row_step_t *, double *) nogil
+    void skb_d_binary_odds(Py_ssize_t, const double *, const double *, double *, double *) nogil
+    void skb_d_class_odds(Py_ssize_t, int, const double *, const double *, Py_ssize_t, double *, double *, double *,
+                          Py_ssize_t) nogil
     void skb_d_weigh(Py_ssize_t, const double *, const double *, double *) nogil
     void skb_d_sum_rows(Py_ssize_t, const double *, double *) nogil
     void skb_d_sum_part(Py_ssize_t, const uint16_t *, int, int, const double *, double *) nogil
@@ -96,6 +114,13 @@ cdef Py_ssize_t histogram_size(int n_cells, int n_outputs) noexcept nogil:
     return <Py_ssize_t>n_outputs * max(COPIES * (<Py_ssize_t>n_cells + PAD), 2 * SKB_LANES * (MAX_COMPARED + 1))
 
 
+cdef void keep_exponentials(double *x, Py_ssize_t n, double odds) noexcept nogil:
+    cdef Py_ssize_t i
+    skb_d_exp_all(n, odds, x, x)
+    for i in range(n):
+        x[i] = skb_odds(x[i])
+
+
 cdef double sum_rows(const double *x, Py_ssize_t n) noexcept nogil:
     cdef double lanes[SKB_LANES]
     memset(lanes, 0, sizeof(lanes))
@@ -123,6 +148,34 @@ cdef void describe_step(row_state_t *s, int term, const double *u) noexcept nogi
             step.cut[i] = cuts[i]
             step.value[i] = u[<Py_ssize_t>k * n + cuts[i]]
         step.value[max(n_cuts, 0)] = u[<Py_ssize_t>k * n + n - 1]
+    if s.odds:
+        describe_factors(s, n_cuts, n)
+
+
+cdef void describe_factors(row_state_t *s, int n_cuts, Py_ssize_t n_cells) noexcept nogil:
+    """The step as factors of the exponentials that the training rows keep."""
+    cdef int k
+    if n_cuts < 0:
+        skb_d_exp_all(s.n_outputs * n_cells, s.odds, s.table, s.factor_table)
+    for k in range(s.n_outputs):
+        s.factors[k] = s.steps[k]
+        s.factors[k].table = s.factor_table + k * n_cells
+        skb_d_exp_all(max(n_cuts, 0) + 1, s.odds, s.steps[k].value, s.factors[k].value)
+
+
+cdef void step_training(row_state_t *s, Py_ssize_t at, Py_ssize_t m) noexcept nogil:
+    """Apply the last step to training rows at..at+m-1."""
+    cdef int k
+    cdef double *kept
+    if not s.odds:
+        add_step(s, &s.train, at, m)
+        return
+    for k in range(s.n_outputs):
+        kept = s.train.score + k * s.train.n + at
+        if s.n_cells[s.pending] > NARROW:
+            skb_d_scale32(m, <const uint32_t *>s.train.codes[s.pending] + at, s.factors + k, kept)
+        else:
+            skb_d_scale16(m, <const uint16_t *>s.train.codes[s.pending] + at, s.factors + k, kept)
 
 
 cdef void add_step(row_state_t *s, const rows_t *rows, Py_ssize_t at, Py_ssize_t m) noexcept nogil:
@@ -139,7 +192,7 @@ cdef void add_step(row_state_t *s, const rows_t *rows, Py_ssize_t at, Py_ssize_t
 
 cdef void flush(row_state_t *s) noexcept nogil:
     if s.pending >= 0:
-        add_step(s, &s.train, 0, s.train.n)
+        step_training(s, 0, s.train.n)
         s.pending = -1
         s.known = False
 
@@ -151,7 +204,14 @@ cdef void tile_gradients(row_state_t *s, Py_ssize_t at, Py_ssize_t m, double *gr
                          Py_ssize_t stride) noexcept nogil:
     """Weighted gradients of training rows at..at+m-1 of any loss but squared error."""
     cdef int k
-    loss_gradients64(&s.loss, m, s.train.y + at, s.train.score + at, s.train.n, s.base, grad, hess, stride)
+    cdef const double *y = s.train.y + at
+    cdef const double *score = s.train.score + at
+    if s.odds < 0.0:
+        skb_d_binary_odds(m, y, score, grad, hess)
+    elif s.odds > 0.0:
+        skb_d_class_odds(m, s.n_outputs, y, score, s.train.n, s.values, grad, hess, stride)
+    else:
+        loss_gradients64(&s.loss, m, y, score, s.train.n, s.base, grad, hess, stride)
     if s.train.weight != NULL:
         for k in range(s.n_outputs):
             skb_d_weigh(m, s.train.weight + at, grad + k * stride, grad + k * stride)
@@ -163,7 +223,7 @@ cdef Py_ssize_t prepare_tile(row_state_t *s, Py_ssize_t at, const double **grad,
     """Bring one tile of training rows up to date; returns its rows. hess is not set for squared error."""
     cdef Py_ssize_t m = min(s.tile, s.train.n - at)
     if s.pending >= 0:
-        add_step(s, &s.train, at, m)
+        step_training(s, at, m)
     stride[0] = s.train.n
     if s.loss.kind == LOSS_SQUARED:
         grad[0] = s.train.score + at

@@ -3,11 +3,12 @@
 from libc.stdint cimport int32_t, uint8_t, uint16_t, uint32_t, uintptr_t
 from libc.string cimport memcpy, memset
 
-from skboost._engine.losses cimport LOSS_SQUARED, loss_from_object, loss_needs_metric
+from skboost._engine.losses cimport LOSS_BINARY, LOSS_MULTINOMIAL, LOSS_SQUARED, loss_from_object, loss_needs_metric
 from skboost._engine.row_passes cimport (
     NARROW,
     flush,
     histogram_size,
+    keep_exponentials,
     row_apply,
     row_part_sums,
     row_refresh,
@@ -132,7 +133,8 @@ cdef class RowState(BackEnd):
         for t, (j, k) in enumerate(axes):
             sizes[t] = (n_cells[j], 1) if k < 0 else (axis_cells(maps, j), axis_cells(maps, k))
         sizes.setflags(write=False)
-        self.fill_rows(&s.train, y, score, train_weight)
+        s.odds = -1.0 if s.loss.kind == LOSS_BINARY else 1.0 if s.loss.kind == LOSS_MULTINOMIAL else 0.0
+        self.fill_rows(&s.train, y, score, train_weight, s.odds)
         self.fill_rows(&s.valid, y, score, val_weight)
         self.fill_cells(cells, axes, maps, np.flatnonzero(train_weight), np.flatnonzero(val_weight))
         self.allocate()
@@ -145,7 +147,7 @@ cdef class RowState(BackEnd):
         self.c.apply = row_apply
         self.c.refresh = row_refresh
 
-    cdef int fill_rows(self, rows_t *rows, y, score, weight) except -1:
+    cdef int fill_rows(self, rows_t *rows, y, score, weight, double odds=0.0) except -1:
         """Gather targets, scores and weights of the rows with weight."""
         chosen = np.flatnonzero(weight)
         y, score, weight = y[chosen], np.ascontiguousarray(score[:, chosen]), weight[chosen]
@@ -154,7 +156,11 @@ cdef class RowState(BackEnd):
             score -= y
         else:
             rows.y = self.doubles(y)
+        if odds and len(score) > 1:
+            score -= score.max(axis=0)
         rows.score = self.doubles(score)
+        if odds:
+            keep_exponentials(rows.score, score.size, odds)
         rows.weight = self.doubles(weight)
         rows.total = sum_rows(rows.weight, rows.n)
         if (weight == 1).all():
@@ -215,7 +221,7 @@ cdef class RowState(BackEnd):
         """Memory of the passes."""
         cdef row_state_t *s = &self.state
         cdef Py_ssize_t outputs = self.n_outputs, n = s.train.n, largest = self.term_sizes.prod(axis=1).max()
-        cdef uint8_t[::1] steps = np.zeros(outputs * sizeof(skb_row_step_t), dtype=np.uint8)
+        cdef uint8_t[::1] steps = np.zeros(2 * outputs * sizeof(skb_row_step_t), dtype=np.uint8)
         s.tile = tile_rows(s.n_outputs)
         s.hist = self.doubles(histogram_size(<int>largest, s.n_outputs))
         s.G = self.doubles(outputs * largest)
@@ -231,6 +237,9 @@ cdef class RowState(BackEnd):
                 s.all_hess = self.doubles(outputs * n)
         self.keep.append(steps)
         s.steps = <skb_row_step_t *>&steps[0]
+        s.factors = s.steps + outputs
+        if s.odds:
+            s.factor_table = self.doubles(outputs * largest)
         s.pending = -1
         return 0
 
@@ -246,14 +255,18 @@ cdef class RowState(BackEnd):
         return &out[0]
 
     def scores(self):
-        """Return the raw scores of the training rows, of shape (n_outputs, n); squared error: score - y."""
+        """Return the raw scores of the training rows, of shape (n_outputs, n), with several up to a common shift of a row.
+
+        Squared error: score - y.
+        """
         cdef row_state_t *s = &self.state
         cdef double[:, ::1] out
         self.check_ready()
         flush(s)
         out = np.empty((self.n_outputs, s.train.n))
         memcpy(&out[0, 0], s.train.score, out.size * sizeof(double))
-        return np.asarray(out)
+        scores = np.asarray(out)
+        return s.odds * np.log(scores) if s.odds else scores
 
 
 cdef const uint16_t *feature_cells(array, Py_ssize_t j) except NULL:

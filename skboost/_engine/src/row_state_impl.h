@@ -316,4 +316,5 @@ static SKB_TARGET void SKB_FN(skb_join_pairs)(int n, const double *restrict hist
         }
 }
 
+#include "odds_impl.h"
 #include "rows8_end.h"

@@ -57,6 +57,7 @@ static inline double skb_choose(int yes, double a, double b)
 #define SKB_ADD_UNLESS8(acc, m, x) _mm512_mask_add_pd(acc, (__mmask8)~(m), acc, x)
 #define SKB_CHOOSE8(m, a, b) _mm512_mask_blend_pd(m, b, a)
 #define SKB_MAX8(a, b) _mm512_max_pd(a, b)
+#define SKB_MIN8(a, b) _mm512_min_pd(a, b)
 #define SKB_SUB8(a, b) _mm512_sub_pd(a, b)
 #define SKB_SUMS8(x) skb_sums8_avx512(x)
 #define SKB_LAST8(x) _mm512_permutexvar_pd(_mm512_set1_epi64(7), x)
@@ -101,11 +102,20 @@ typedef struct {
 #define SKB_TABLE8(table, code)                                                                     \
     ((SKB_X8){_mm256_set_pd((table)[(code)[3]], (table)[(code)[2]], (table)[(code)[1]], (table)[(code)[0]]), \
               _mm256_set_pd((table)[(code)[7]], (table)[(code)[6]], (table)[(code)[5]], (table)[(code)[4]])})
-#define SKB_MAX8(a, b) ((SKB_X8){_mm256_max_pd((a).lo, (b).lo), _mm256_max_pd((a).hi, (b).hi)})
+#define SKB_MAX8(a, b) skb_max8_avx2(a, b)
+#define SKB_MIN8(a, b) skb_min8_avx2(a, b)
 #define SKB_SUB8(a, b) ((SKB_X8){_mm256_sub_pd((a).lo, (b).lo), _mm256_sub_pd((a).hi, (b).hi)})
 #define SKB_SUMS8(x) skb_sums8_avx2(x)
 #define SKB_LAST8(x) \
     ((SKB_X8){_mm256_permute4x64_pd((x).hi, 0xff), _mm256_permute4x64_pd((x).hi, 0xff)})
+static inline SKB_TARGET SKB_X8 skb_max8_avx2(SKB_X8 a, SKB_X8 b)
+{
+    return (SKB_X8){_mm256_max_pd(a.lo, b.lo), _mm256_max_pd(a.hi, b.hi)};
+}
+static inline SKB_TARGET SKB_X8 skb_min8_avx2(SKB_X8 a, SKB_X8 b)
+{
+    return (SKB_X8){_mm256_min_pd(a.lo, b.lo), _mm256_min_pd(a.hi, b.hi)};
+}
 static inline SKB_TARGET __m256d skb_sums4_avx2(__m256d x)
 {
     const __m256d zero = _mm256_setzero_pd();
@@ -159,11 +169,20 @@ typedef struct {
     ((SKB_X8){{(table)[(code)[0]], (table)[(code)[1]]}, {(table)[(code)[2]], (table)[(code)[3]]}, \
               {(table)[(code)[4]], (table)[(code)[5]]}, {(table)[(code)[6]], (table)[(code)[7]]}})
 #define SKB_MAX2(p, q) SKB_OR2((skb_v2q)((p) > (q)), p, q)
-#define SKB_MAX8(p, q)                                                                 \
-    ((SKB_X8){SKB_MAX2((p).a, (q).a), SKB_MAX2((p).b, (q).b), SKB_MAX2((p).c, (q).c), SKB_MAX2((p).d, (q).d)})
+#define SKB_MIN2(p, q) SKB_OR2((skb_v2q)((p) < (q)), p, q)
+#define SKB_MAX8(p, q) skb_max8_base(p, q)
+#define SKB_MIN8(p, q) skb_min8_base(p, q)
 #define SKB_SUB8(p, q) ((SKB_X8){(p).a - (q).a, (p).b - (q).b, (p).c - (q).c, (p).d - (q).d})
 #define SKB_SUMS8(x) skb_sums8_base(x)
 #define SKB_LAST8(x) SKB_SET8((x).d[1])
+static inline SKB_X8 skb_max8_base(SKB_X8 p, SKB_X8 q)
+{
+    return (SKB_X8){SKB_MAX2(p.a, q.a), SKB_MAX2(p.b, q.b), SKB_MAX2(p.c, q.c), SKB_MAX2(p.d, q.d)};
+}
+static inline SKB_X8 skb_min8_base(SKB_X8 p, SKB_X8 q)
+{
+    return (SKB_X8){SKB_MIN2(p.a, q.a), SKB_MIN2(p.b, q.b), SKB_MIN2(p.c, q.c), SKB_MIN2(p.d, q.d)};
+}
 static inline skb_v2d skb_sums2_base(skb_v2d x) { return (skb_v2d){x[0], x[1] + x[0]}; }
 static inline SKB_X8 skb_sums8_base(SKB_X8 x)
 {

@@ -16,6 +16,8 @@
 #undef SKB_TABLE8
 #undef SKB_MAX8
 #undef SKB_MAX2
+#undef SKB_MIN8
+#undef SKB_MIN2
 #undef SKB_SUB8
 #undef SKB_SUMS8
 #undef SKB_LAST8
