@@ -26,9 +26,12 @@ def feature_bounds(X, is_categorical):
     """
     bounds = np.full((X.shape[1], 2), np.nan)
     for feature in np.flatnonzero(np.asarray(is_categorical) == 0):
-        finite = X[np.isfinite(X[:, feature]), feature]
-        if finite.size:
-            bounds[feature] = finite.min(), finite.max()
+        column = np.ascontiguousarray(X[:, feature])
+        low, high = column.min(), column.max()
+        if not (np.isfinite(low) and np.isfinite(high)):
+            column = column[np.isfinite(column)]
+            low, high = (column.min(), column.max()) if column.size else (np.nan, np.nan)
+        bounds[feature] = low, high
     return bounds
 
 
@@ -52,13 +55,14 @@ def histogram(values, weights):
     totals : ndarray of shape (n_bins,)
         Weights in the bins.
     """
-    kept = np.isfinite(values)
-    if not kept.all():
+    values = np.ascontiguousarray(values, dtype=np.float64)
+    low, high = (float(values.min()), float(values.max())) if values.size else (0.0, 0.0)
+    if not (math.isfinite(low) and math.isfinite(high)):
+        kept = np.isfinite(values)
         values, weights = values[kept], None if weights is None else weights[kept]
+        low, high = (float(values.min()), float(values.max())) if values.size else (0.0, 0.0)
     if not values.size:
         return np.empty(0), np.empty(0)
-    values = np.asarray(values, dtype=np.float64)
-    low, high = float(values.min()), float(values.max())
     if high * 0.5 - low * 0.5 < SMALLEST_RANGE:
         return np.array([low, high]), np.array([float(values.size) if weights is None else weights.sum()])
     # Moments from fine bins: their sums are exact, so that no order of rows moves the number of bins.
@@ -69,8 +73,12 @@ def histogram(values, weights):
 
 def _totals(values, weights, low, high, n_bins):
     # Halves, since the range itself may overflow.
-    place = (values * 0.5 - low * 0.5) * (n_bins / (high * 0.5 - low * 0.5))
-    return np.bincount(np.minimum(place.astype(np.intp), n_bins - 1), weights, n_bins).astype(np.float64)
+    place = values * 0.5
+    place -= low * 0.5
+    place *= n_bins / (high * 0.5 - low * 0.5)
+    place = place.astype(np.intp)
+    np.minimum(place, n_bins - 1, out=place)
+    return np.bincount(place, weights, n_bins).astype(np.float64)
 
 
 def _doane(totals):

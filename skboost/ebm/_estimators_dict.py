@@ -109,7 +109,7 @@ class DictMixin:
         if model.get("estimator") != cls.__name__:
             raise ValueError(f"This dictionary holds an {model.get('estimator')!r}, not an {cls.__name__}.")
         params = form.read(model, "params", dict)
-        unknown = set(params) - set(cls._get_param_names())
+        unknown = set(params) - set(cls().get_params(deep=False))
         require(not unknown, f"unknown parameters {sorted(map(str, unknown))}")
         estimator = cls(**{name: form.read_param(value) for name, value in params.items()})
         check_parameters(estimator)
