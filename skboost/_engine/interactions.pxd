@@ -31,8 +31,9 @@ cdef Py_ssize_t pair_work_size(int size0, int size1, int n_outputs) noexcept nog
 
 # Best of the 4 (size0 - 1) (size1 - 1) trees: u, of shape (n_outputs, n_cells), receives -G / (H + l2) of each cell's
 # leaf (no learning rate; 0 where H is 0). Returns the gain, the sum over outputs and leaves of G^2 / (H + l2) less that
-# of the whole; 0 and a constant u when no tree is legal and gains. Exact ties are broken by a draw of key; a cut among
-# cells without weight is such a tie. Sums are not multiplied by weights again: G, H, W are weighted already.
+# of the whole; 0 and a constant u when no tree is legal and gains. Trees that part the cells with W > 0 alike are one
+# tree, of which any cuts are drawn by key; so are ties of different parts, up to rounding. Sums are not multiplied by
+# weights again: G, H, W are weighted already.
 cdef double search_pair(const term_t *term, const sums_t *sums, const pair_options_t *options, uint64_t key,
                         double *work, double *u, pair_cut_t *cut) noexcept nogil
 

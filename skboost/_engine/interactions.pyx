@@ -2,11 +2,12 @@
 
 Cells of a pair are a table of rows (cells of the first feature) and columns. Leaves are rectangles, whose sums are
 differences of prefix sums; those of a tree that was chosen are summed anew, so that nothing is lost to cancellation.
+Trees that part the cells with weight alike are one tree: rounding never chooses among them.
 """
 
 from libc.float cimport DBL_MAX, DBL_MIN
 from libc.math cimport frexp, isfinite, ldexp
-from libc.stdint cimport uint64_t, uintptr_t
+from libc.stdint cimport int64_t, uint64_t, uintptr_t
 from libc.stdlib cimport free, malloc
 from libc.string cimport memcpy
 
@@ -18,6 +19,7 @@ cdef extern from *:
     """
     #include "isa.h"
     #include "rng.h"
+    #include "pair_partition.h"
     #define SKB_IMPL "interactions_impl.h"
     #include "isa_expand.h"
     static void skb_d_pair_prefix(const double *x, int n0, int n1, int ld, double *P)
@@ -33,6 +35,8 @@ cdef extern from *:
     { SKB_DISPATCH(skb_column_sums)(x, from, to, n1, sum); }
     static double skb_d_lane_sum(const double *x, int n) { return SKB_DISPATCH(skb_lane_sum)(x, n); }
     """
+    ctypedef struct skb_equal_trees_t:
+        pass
     ctypedef struct skb_pair_row_t:
         const double *W
         const double *W_all
@@ -44,6 +48,11 @@ cdef extern from *:
         double least
         double l2
     const double SKB_NO_PAIR
+    const int SKB_PAIR_SHAPES
+    void skb_find_equal_trees(const double *, int, int, int, int, int, skb_equal_trees_t *) noexcept nogil
+    bint skb_has_tree(const skb_equal_trees_t *, int, int, int) noexcept nogil
+    int64_t skb_count_trees(const skb_equal_trees_t *) noexcept nogil
+    void skb_take_tree(const skb_equal_trees_t *, int64_t, int *, int *, int *) noexcept nogil
     uint64_t skb_key(uint64_t seed, uint64_t stream, uint64_t iteration, uint64_t output) noexcept nogil
     double skb_uniform(uint64_t key, uint64_t counter) noexcept nogil
     void skb_isa_init() noexcept nogil
@@ -66,6 +75,10 @@ cdef double LEAST_SHARE = 2.0 ** -42
 # Products of four denominators stay inside the range of doubles between these; other tables are scaled first.
 cdef double SMALLEST_WHOLE = 1e-55
 cdef double LARGEST_WHOLE = 1e70
+
+# Scores closer than this share of the best, and gains closer than that of theirs, are equal but for rounding.
+cdef double ROUNDING = 2.0 ** -40
+cdef double ROUNDING_OF_GAIN = 2.0 ** -10
 
 # Prefix sums of a pair and what the scan over its rows keeps, all in the caller's work array.
 cdef struct scan_t:
@@ -213,27 +226,46 @@ cdef double score_row(scan_t *s, int a, bint keep) noexcept nogil:
                             s.right, s.trees if keep else NULL)
 
 
-# Number of trees whose score is `top`; the one of number `wanted` among them goes to cut.
-cdef int find_equal(scan_t *s, double top, int wanted, pair_cut_t *cut) noexcept nogil:
-    cdef int a, b, shape, found = 0
+# Choose among the trees whose score is at least `least`, all as good as the best but for rounding. Those that part the
+# weight alike count as one, of the rank that a draw gives to their first; among them another draw decides.
+cdef void draw_tree(scan_t *s, double least, const double *W, uint64_t key, pair_cut_t *cut) noexcept nogil:
+    cdef skb_equal_trees_t found, chosen
+    cdef int a, b, shape
+    cdef bint any_found = False
+    cdef double rank, highest = 0.0
+    cdef int64_t n
     for a in range(s.n0 - 1):
-        if s.best[a] != top:
+        if not s.best[a] >= least:
             continue
         score_row(s, a, True)
-        for shape in range(4):
+        for shape in range(SKB_PAIR_SHAPES):
             for b in range(s.n1 - 1):
-                if s.trees[shape * s.ld + b] == top:
-                    if found == wanted:
-                        cut.shape, cut.a, cut.b = PAIR_LOW_ROWS + shape, a, b
-                    found += 1
-    return found
+                if not s.trees[shape * s.ld + b] >= least or (any_found and skb_has_tree(&found, shape, a, b)):
+                    continue
+                skb_find_equal_trees(W, s.n0, s.n1, shape, a, b, &found)
+                any_found = True
+                rank = skb_uniform(key, 1 + first_tree(&found, s.n0, s.n1))
+                if rank > highest:
+                    highest, chosen = rank, found
+    if not any_found:
+        return
+    n = skb_count_trees(&chosen)
+    skb_take_tree(&chosen, min(<int64_t>(skb_uniform(key, 0) * <double>n), n - 1), &shape, &cut.a, &cut.b)
+    cut.shape = PAIR_LOW_ROWS + shape
+
+
+# Place of the first of equal trees among all trees.
+cdef uint64_t first_tree(const skb_equal_trees_t *trees, int n0, int n1) noexcept nogil:
+    cdef int shape, a, b
+    skb_take_tree(trees, 0, &shape, &a, &b)
+    return (<uint64_t>shape * n0 + a) * n1 + b
 
 
 # Gain of the best tree, and the tree; 0 and PAIR_WHOLE where none is legal and gains.
 cdef double best_tree(const sums_t *sums, const pair_options_t *options, uint64_t key, scan_t *s,
                       pair_cut_t *cut) noexcept nogil:
-    cdef double top = SKB_NO_PAIR, gain
-    cdef int a, equal
+    cdef double top = SKB_NO_PAIR, more, gain
+    cdef int a
     cut.shape, cut.a, cut.b = PAIR_WHOLE, -1, -1
     if s.n0 < 2 or s.n1 < 2 or not prepare(sums, options, s):
         return 0.0
@@ -241,12 +273,11 @@ cdef double best_tree(const sums_t *sums, const pair_options_t *options, uint64_
     for a in range(s.n0 - 1):
         s.best[a] = score_row(s, a, False)
         top = max(top, s.best[a])
-    gain = (top - s.whole) / s.scale
+    more = top - s.whole
+    gain = more / s.scale
     if not 0.0 < gain <= DBL_MAX:
         return 0.0
-    equal = find_equal(s, top, 0, cut)
-    if equal > 1:
-        find_equal(s, top, min(<int>(skb_uniform(key, 0) * equal), equal - 1), cut)
+    draw_tree(s, top - min(top * ROUNDING, more * ROUNDING_OF_GAIN), sums.W, key, cut)
     return gain
 
 

@@ -339,7 +339,8 @@ def strengths(const uint16_t[:, ::1] cells, coarse, pairs, is_categorical, const
 
     Row i lies in the cells ``coarse[j][cells[j, i]]``: `cells` has the shape (n_features, n_rows), and `coarse` is a
     list of uint16 maps. `grad` and `hess`, of shape (n_outputs, n_rows), are of one unit of weight; hess None stands
-    for ones (of one output), weight None too. The two halves of the rows that levels need are every second row.
+    for ones (of one output), weight None too. The two halves of the rows that levels need are every second row of
+    those with weight.
     """
     cdef Py_ssize_t n_pairs, i, j
     cdef skb_gradients_t r

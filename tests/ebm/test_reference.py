@@ -261,12 +261,16 @@ def test_search_of_a_line(seed, squared):
 
 
 def test_search_of_a_pair(seed):
-    """Values of the cells with rows, and gains; trees of equal parts may differ in cells without rows."""
+    """Values and gains; the same draw among trees that part the rows alike."""
     rng = np.random.default_rng(seed)
     for _ in range(200):
         grad, hess, weight = drawn_sums(rng, tuple(rng.integers(3, 11, 2)))
-        rules = drawn_rules(rng)
-        found, gain, _ = interactions.search(grad, hess, weight, **rules)
-        wanted, wanted_gain = ebm.search_pair(np.concatenate([grad, hess, weight[None]]), twin_rules(rules))
-        np.testing.assert_allclose(found[:, weight > 0], wanted[:, weight > 0], atol=1e-11)
+        rules, key = drawn_rules(rng), int(rng.integers(2**62))
+        found, gain, _ = interactions.search(grad, hess, weight, key=key, **rules)
+        wanted, wanted_gain = ebm.search_pair(
+            np.concatenate([grad, hess, weight[None]]),
+            twin_rules(rules),
+            lambda counter, n, key=key: int(ebm_fit.uniform(key, counter) * n),
+        )
+        np.testing.assert_allclose(found, wanted, atol=1e-11)
         np.testing.assert_allclose(gain, wanted_gain, rtol=1e-9, atol=1e-11)

@@ -111,6 +111,70 @@ def test_equal_trees_are_drawn_evenly():
     assert cuts == [interactions.search(G, W[None], W, key=key)[2] for key in range(3000)]
 
 
+def parts_of(cut, W):
+    """Return what a tree does to the cells with weight, without the names of its leaves."""
+    return frozenset(tuple(leaf[W > 0]) for leaf in oracle.leaves_of(*cut, W.shape))
+
+
+def equal_trees(cut, W):
+    sizes = [range(n - 1) for n in W.shape]
+    trees = [(shape, a, b) for shape in oracle.SHAPES for a in sizes[0] for b in sizes[1]]
+    return {tree for tree in trees if parts_of(tree, W) == parts_of(cut, W)}
+
+
+@pytest.mark.parametrize("n_outputs", [1, 2])
+@pytest.mark.parametrize("empty", [0.65, 0.8])
+def test_trees_that_part_the_rows_alike_are_one(n_outputs, empty, seed):
+    """All are drawn, by the key alone: the last bits of the sums have no say."""
+    rng = np.random.default_rng(seed)
+    n_equal = []
+    for case in range(8):
+        G, H, W = make_sums(n_outputs, (6, 7), [seed, case], empty, newton=n_outputs > 1)
+        drawn = set()
+        if interactions.search(G, H, W)[1] == 0:
+            continue
+        for key in range(120):
+            cut = interactions.search(G, H, W, key=key)[2]
+            for _ in range(3):
+                shaken = [x * (1 + rng.uniform(-1, 1, x.shape) * 2.0**-50) for x in (G, H)]
+                shaken[1] = shaken[1] if n_outputs > 1 else H
+                assert interactions.search(*shaken, W, key=key)[2] == cut
+            drawn.add(cut)
+        wanted = equal_trees(cut, W)
+        assert drawn <= wanted
+        assert len(wanted) > 6 or drawn == wanted
+        n_equal.append(len(wanted))
+    assert max(n_equal) > 1
+
+
+def test_both_orders_of_the_axes_are_one_tree():
+    """Three corners hold rows: either axis may be cut first."""
+    W = np.zeros((5, 4))
+    W[0, 0], W[0, 3], W[4, 3] = 3.0, 4.0, 5.0
+    G = W[None] * np.random.default_rng(0).normal(size=W.shape)
+    cuts = [interactions.search(G, W[None], W, key=key)[2] for key in range(2400)]
+    assert set(cuts) == {(shape, a, b) for shape in ("low rows", "high columns") for a in range(4) for b in range(3)}
+    # Binomial with mean 100 and deviation 10.
+    assert all(abs(cuts.count(cut) - 100) < 50 for cut in set(cuts))
+
+
+def test_ties_of_different_parts_are_drawn_evenly(seed):
+    """A symmetric table: the mirror image of the best tree is as good, whatever the rounding and the empty cells."""
+    rng = np.random.default_rng(seed)
+    W = np.tril(rng.integers(1, 6, (7, 7)) * (rng.random((7, 7)) > 0.4) * 1.0)
+    G = np.tril(rng.normal(size=W.shape) * W)
+    W, G = W + W.T, G + G.T
+    found = []
+    for key in range(600):
+        cut = interactions.search(G[None], W[None], W, key=key)[2]
+        shaken = G * (1 + rng.uniform(-1, 1, G.shape) * 2.0**-50)
+        assert interactions.search(shaken[None], W[None], W, key=key)[2] == cut
+        found.append(parts_of(cut, W))
+    counts = sorted(found.count(parts) for parts in set(found))
+    assert len(counts) == 2
+    assert counts[0] > 220
+
+
 @pytest.mark.parametrize("scale", [2.0**-600, 2.0**-200, 2.0**300])
 @pytest.mark.parametrize("n_outputs", [1, 2])
 def test_scale_of_the_weights(scale, n_outputs):

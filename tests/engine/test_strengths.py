@@ -133,15 +133,19 @@ def test_threads_do_not_matter(n_outputs):
         assert_array_equal(strengths(*args, min_samples_leaf=2, cat_smooth=1.0, n_threads=n_threads), one)
 
 
-def test_rows_without_weight_do_not_matter_to_numeric_pairs():
-    cells, maps, grad, hess, weight = make_rows(3, 400)
-    keep = weight > 0
-    found = strengths(cells, maps, all_pairs(3), [False] * 3, grad, hess, weight, min_samples_leaf=2)
+@pytest.mark.parametrize(("n_outputs", "newton"), [(1, 0), (1, 1), (3, 1)])
+@pytest.mark.parametrize("size", [SIZE, 30])
+def test_rows_without_weight_do_not_matter(n_outputs, newton, size):
+    """Not to the halves of the rows either, which levels need."""
+    cells, maps, grad, hess, weight = make_rows(3, 400, n_outputs, size=size)
+    keep, nominal = weight > 0, [True, False, False]
+    found = strengths(cells, maps, all_pairs(3), nominal, grad, hess if newton else None, weight, min_samples_leaf=2)
     kept = strengths(
-        np.ascontiguousarray(cells[:, keep]), maps, all_pairs(3), [False] * 3, grad[:, keep].copy(),
-        hess[:, keep].copy(), weight[keep], min_samples_leaf=2,
+        np.ascontiguousarray(cells[:, keep]), maps, all_pairs(3), nominal, grad[:, keep].copy(),
+        hess[:, keep].copy() if newton else None, weight[keep], min_samples_leaf=2,
     )  # fmt: skip
-    assert_allclose(kept, found, rtol=1e-12)
+    assert found.min() > 0
+    assert_array_equal(kept, found)
 
 
 def test_missing_values_join_either_end():

@@ -225,24 +225,42 @@ def three_leaves(sums, rules):
 
 
 def search_pair(sums, rules, draw=first_of):
-    """Return (update without learning rate, gain) of the best tree of three leaves."""
+    """Return (update without learning rate, gain) of the best tree of three leaves.
+
+    Trees that part the weight alike are one: `draw` ranks the different ones that tie but for rounding, by counter 1 +
+    the place of the first of equals among all trees; counter 0 draws one of these equals.
+    """
     found = list(three_leaves(sums, rules))
     best = max((g.max() for g, *_ in found), default=0.0)
     update = np.empty_like(parts(sums)[0])
-    update[:] = value(sums.sum(axis=(1, 2)), rules)[:, None, None]
+    everything = sums.sum(axis=(1, 2))
+    update[:] = value(everything, rules)[:, None, None]
     if best == 0:
         return update, 0.0
-    ties = [(first, a, half, b + 1) for g, first, a, half in found for b in np.flatnonzero(g == best)]
-    # By the cut of the first axis, the shape, the cut of the second axis.
-    ties.sort(key=lambda t: (t[1], t[2], t[3]) if t[0] == 0 else (t[3], 2 + t[2], t[1]))
-    first, a, half, b = ties[draw(0, len(ties))]
-    cells = np.indices(sums.shape[1:])
-    low = cells[first] < a
-    inside = low if half == 0 else ~low
-    below = cells[1 - first] < b
-    for leaf in (~inside, inside & below, inside & ~below):
-        update[:, leaf] = value(sums[:, leaf].sum(axis=1), rules)[:, None]
+    least = best - min(2.0**-40 * (best + score(everything, rules)), 2.0**-10 * best)
+    equal = {}
+    for g, first, a, half in found:
+        for b in np.flatnonzero(g >= least) + 1:
+            leaf = tree_leaves(sums.shape[1:], first, a, half, b)
+            seen = leaf[sums[-1] > 0]
+            _, where, names = np.unique(seen, return_index=True, return_inverse=True)
+            cuts = (a, b) if first == 0 else (b, a)
+            place = np.ravel_multi_index((2 * first + half, cuts[0] - 1, cuts[1] - 1), (4, *sums.shape[1:]))
+            equal.setdefault(tuple(np.argsort(np.argsort(where))[names]), []).append((int(place), leaf))
+    classes = [sorted(trees, key=lambda t: t[0]) for trees in equal.values()]
+    classes.sort(key=lambda trees: trees[0][0])
+    chosen = max(classes, key=lambda trees: draw(1 + trees[0][0], 2**53))
+    _, leaves = chosen[draw(0, len(chosen))]
+    for i in range(3):
+        update[:, leaves == i] = value(sums[:, leaves == i].sum(axis=1), rules)[:, None]
     return update, best
+
+
+def tree_leaves(shape, first, a, half, b):
+    """Leaf of every cell: 0 outside the half that is cut, 1 and 2 inside."""
+    cells = np.indices(shape)
+    inside = (cells[first] < a) == (half == 0)
+    return np.where(inside, np.where(cells[1 - first] < b, 1, 2), 0)
 
 
 def cut_pair(sums, cuts, rules):

@@ -121,8 +121,8 @@ def strength_of_rows(codes, sizes, levels, G, H, w, min_samples_leaf=0.0, min_he
             for second in axis_orders[1]
         )
 
-    n = len(w)
-    whole, halves = table(range(n)), [table(range(i, n, 2)) for i in (0, 1)]
+    rows = np.flatnonzero(w)
+    whole, halves = table(rows), [table(rows[i::2]) for i in (0, 1)]
     plain = []
     for axis in (0, 1):
         plain.append([np.arange(sizes[axis])])
