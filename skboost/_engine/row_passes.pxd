@@ -23,7 +23,7 @@ ctypedef struct rows_t:
 
 ctypedef struct row_state_t:
     loss_t loss
-    double odds            # log losses keep exp(odds * score) of the training rows: -1 for two classes, 1 for more, else 0
+    double odds            # log losses keep exp(odds * score) of training rows: -1 for two classes, 1 for more, else 0
     int n_outputs
     Py_ssize_t tile
     const int *n_cells     # per term

@@ -255,9 +255,9 @@ cdef class RowState(BackEnd):
         return &out[0]
 
     def scores(self):
-        """Return the raw scores of the training rows, of shape (n_outputs, n), with several up to a common shift of a row.
+        """Return the raw scores of the training rows, of shape (n_outputs, n).
 
-        Squared error: score - y.
+        Squared error: score - y. Several classes: up to a common shift of a row.
         """
         cdef row_state_t *s = &self.state
         cdef double[:, ::1] out

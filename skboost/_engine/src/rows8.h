@@ -17,6 +17,12 @@
 #define SKB_ROWS8_IS_AVX2_avx2 1
 typedef double skb_v2d __attribute__((vector_size(16)));
 typedef int64_t skb_v2q __attribute__((vector_size(16)));
+typedef uint16_t skb_v8h __attribute__((vector_size(16)));
+#if defined(__clang__) || __GNUC__ >= 12
+#define SKB_SPREAD(m, i, j) __builtin_shufflevector(m, m, i, i, i, i, j, j, j, j)
+#else
+#define SKB_SPREAD(m, i, j) __builtin_shuffle(m, (skb_v8h){i, i, i, i, j, j, j, j})
+#endif
 
 /* One row, without a branch: x or 0.0, a or b. */
 static inline double skb_keep(int yes, double x)
@@ -145,15 +151,17 @@ typedef struct {
 } skb_m8_base;
 #define SKB_X8 skb_x8_base
 #define SKB_M8 skb_m8_base
-#define SKB_CUT8 int
+#define SKB_CUT8 skb_v8h
 #define SKB_LOAD8(p) skb_load8_base(p)
 #define SKB_STORE8(p, x) skb_store8_base(p, x)
 #define SKB_SET8(v) ((SKB_X8){{v, v}, {v, v}, {v, v}, {v, v}})
 #define SKB_ADD8(p, q) ((SKB_X8){(p).a + (q).a, (p).b + (q).b, (p).c + (q).c, (p).d + (q).d})
 #define SKB_MUL8(p, q) ((SKB_X8){(p).a * (q).a, (p).b * (q).b, (p).c * (q).c, (p).d * (q).d})
-#define SKB_SET_CUT8(c) (c)
-#define SKB_UPTO8(code, cut) skb_within8_base(code, 0, cut)
-#define SKB_WITHIN8(code, first, span) skb_within8_base(code, first, span)
+#define SKB_SET_CUT8(c) \
+    ((skb_v8h){(uint16_t)(c), (uint16_t)(c), (uint16_t)(c), (uint16_t)(c), (uint16_t)(c), (uint16_t)(c), \
+               (uint16_t)(c), (uint16_t)(c)})
+#define SKB_UPTO8(code, cut) skb_mask8_base((skb_v8h)(skb_codes8_base(code) <= (cut)))
+#define SKB_WITHIN8(code, first, span) skb_mask8_base((skb_v8h)((skb_v8h)(skb_codes8_base(code) - (first)) <= (span)))
 #define SKB_AND2(m, x) ((skb_v2d)((m) & (skb_v2q)(x)))
 #define SKB_OR2(m, p, q) ((skb_v2d)(((m) & (skb_v2q)(p)) | (~(m) & (skb_v2q)(q))))
 #define SKB_ADD_IF8(acc, m, x)                                                         \
@@ -201,11 +209,17 @@ static inline SKB_X8 skb_load8_base(const double *p)
     return x;
 }
 static inline void skb_store8_base(double *p, SKB_X8 x) { memcpy(p, &x, sizeof x); }
-static inline SKB_M8 skb_within8_base(const uint16_t *code, int first, int span)
+static inline SKB_CUT8 skb_codes8_base(const uint16_t *code)
 {
-#define SKB_LE(i) (-(int64_t)((uint16_t)(code[i] - first) <= span))
-    return (SKB_M8){{SKB_LE(0), SKB_LE(1)}, {SKB_LE(2), SKB_LE(3)}, {SKB_LE(4), SKB_LE(5)}, {SKB_LE(6), SKB_LE(7)}};
-#undef SKB_LE
+    SKB_CUT8 c;
+    memcpy(&c, code, sizeof c);
+    return c;
+}
+/* Every one of the eight masks of 16 bits becomes one of 64. */
+static inline SKB_M8 skb_mask8_base(SKB_CUT8 m)
+{
+    return (SKB_M8){(skb_v2q)SKB_SPREAD(m, 0, 1), (skb_v2q)SKB_SPREAD(m, 2, 3), (skb_v2q)SKB_SPREAD(m, 4, 5),
+                    (skb_v2q)SKB_SPREAD(m, 6, 7)};
 }
 
 #endif
