@@ -3,7 +3,9 @@
 from libc.stdint cimport int32_t, int64_t, uint16_t, uint32_t
 
 cdef extern from "crosstab.h" nogil:
-    const int SKB_CELL_PAD
+    enum:
+        SKB_CELL_PAD
+        SKB_WIDE_MAX    # wide cells of a feature
     ctypedef struct skb_boundary:
         uint32_t anchor
         uint32_t begin
@@ -18,11 +20,15 @@ cdef extern from "crosstab.h" nogil:
         int *width
         int64_t *first_cell
         int64_t *first_byte
+        int *first_wide
+        uint16_t *wide_cell
         uint16_t *codes
         double *times
         uint32_t **order
         skb_boundary *boundary
         char *rows
+    # Weight of one of the wide cells of a feature, first_wide[k]..first_wide[k + 1] - 1, whose entries do not hold it.
+    double skb_crosstab_wide(const skb_crosstab *t, const char *row, int feature, int wide) noexcept
     # The row of the prefix that ends after a cell; fills `slot`, of row_bytes, where the table has no such row.
     const char *skb_crosstab_row(const skb_crosstab *t, int feature, int cell, char *slot) noexcept
 
@@ -39,6 +45,7 @@ cdef class CrossTab:
     cdef tuple pending                   # arguments of count, None once that is done
     cdef object lock
 
+    cdef double[::1] weigh(self, int k, const int64_t[::1] kept, const double[::1] weight)
     cdef int lay_out(self, const int64_t[::1] kept, const double[::1] times) except -1
     cdef int count(self, const int64_t[::1] kept, const double[::1] times, max_bytes, int n_threads) except -1
     cdef int64_t place(self, const int64_t[:, ::1] ends, skb_boundary *boundary, int64_t *between) except -1

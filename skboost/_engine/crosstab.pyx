@@ -22,8 +22,9 @@ cdef extern from "crosstab_build.h" nogil:
     int skb_crosstab_reserve(skb_crosstab *t, int n_features, int64_t n_cells, int64_t n_rows) noexcept
     void skb_crosstab_clear(skb_crosstab *t) noexcept
     void skb_crosstab_release(skb_crosstab *t) noexcept
-    double skb_heaviest_cell(const uint16_t *column, const int64_t *kept, const double *weight, int64_t n, int size,
-                             double *work) noexcept
+    void skb_weigh_cells(const uint16_t *column, const int64_t *kept, const double *weight, int64_t n, int size,
+                         double *out) noexcept
+    void skb_crosstab_widths(skb_crosstab *t, int k, const double *weight) noexcept
     void skb_crosstab_layout(skb_crosstab *t) noexcept
     int skb_crosstab_gather(skb_crosstab *t, const uint16_t *cells, int64_t stride, const int64_t *kept,
                             const double *times) noexcept
@@ -169,11 +170,12 @@ cdef class CrossTab:
 
     def grid(self, kept, weights):
         """Return the power of two that is 2^-51 of the heaviest cell's weight, rounded up."""
-        heaviest = np.max(heaviest_cells(self.cells, self.n_cells, kept, weights))
+        heaviest = max(np.max(self.weigh(k, kept, weights)) for k in range(len(self.n_cells)))
         return math.ldexp(1.0, math.frexp(heaviest)[1] - GRID_BITS)
 
     def prefix(self, int feature, int cell):
         """Return the row after `cell` of a feature: float64 arrays of weights, one per feature."""
+        cdef int k, wide
         cdef const char *row
         cdef char[::1] slot = bytearray(self.c.row_bytes)
         self.build()
@@ -182,25 +184,37 @@ cdef class CrossTab:
         row = skb_crosstab_row(&self.c, feature, cell, &slot[0])
         entries = bytes(row[:self.c.row_bytes])
         types = {1: np.uint8, 2: np.uint16, 4: np.int32, 8: np.float64}
-        return [
-            np.frombuffer(entries, types[self.c.width[k]], self.c.size[k], self.c.first_byte[k]) * self.unit
-            for k in range(self.c.n_features)
-        ]
+        out = []
+        for k in range(self.c.n_features):
+            weights = np.frombuffer(entries, types[self.c.width[k]], self.c.size[k], self.c.first_byte[k]).astype(float)
+            for wide in range(self.c.first_wide[k], self.c.first_wide[k + 1]):
+                weights[self.c.wide_cell[wide]] = skb_crosstab_wide(&self.c, row, k, wide)
+            out.append(weights * self.unit)
+        return out
+
+    cdef double[::1] weigh(self, int k, const int64_t[::1] kept, const double[::1] weight):
+        """Return the weights of the cells of a feature, of the rows `kept` with these weights."""
+        cdef int size = self.n_cells[k]
+        cdef double[::1] out = np.zeros(size)
+        if kept.shape[0]:
+            with nogil:
+                skb_weigh_cells(&self.cells[k, 0], &kept[0], &weight[0], kept.shape[0], size, &out[0])
+        return out
 
     cdef int lay_out(self, const int64_t[::1] kept, const double[::1] times) except -1:
-        """Choose the widths of the entries by the heaviest cells."""
+        """Choose the widths of the entries."""
+        cdef const double[::1] cell_weights
         cdef int k, n_features = <int>self.cells.shape[0]
         cdef int64_t first = 0
         padded = -(-self.n_cells // SKB_CELL_PAD) * SKB_CELL_PAD
         if skb_crosstab_reserve(&self.c, n_features, padded.sum(), kept.shape[0]):
             raise MemoryError("no memory for a cross-table")
-        heaviest = heaviest_cells(self.cells, self.n_cells, kept, times)
         for k in range(n_features):
             self.c.size[k] = self.n_cells[k]
             self.c.first_cell[k] = first
             first += padded[k]
-            self.c.width[k] = next(
-                (width for width, bits in ((1, 8), (2, 16), (4, 31)) if heaviest[k] < 2 ** bits), 8)
+            cell_weights = self.weigh(k, kept, times)
+            skb_crosstab_widths(&self.c, k, &cell_weights[0])
         skb_crosstab_layout(&self.c)
         return 0
 
@@ -262,15 +276,3 @@ cdef checked_sizes(const uint16_t[:, ::1] cells, n_cells):
     if cells.shape[1] and (np.asarray(cells).max(axis=1) >= sizes).any():
         raise ValueError("cells has codes beyond n_cells")
     return sizes.astype(np.int64)
-
-
-cdef heaviest_cells(const uint16_t[:, ::1] cells, n_cells, const int64_t[::1] kept, const double[::1] weight):
-    """Return the weight of every feature's heaviest cell, of the rows `kept` with these weights."""
-    cdef int k, size
-    cdef double[::1] work = np.empty(int(n_cells.max())), out = np.zeros(cells.shape[0])
-    if kept.shape[0]:
-        for k in range(<int>cells.shape[0]):
-            size = n_cells[k]
-            with nogil:
-                out[k] = skb_heaviest_cell(&cells[k, 0], &kept[0], &weight[0], kept.shape[0], size, &work[0])
-    return np.asarray(out)

@@ -4,7 +4,14 @@ from libc.stdint cimport int64_t
 from libc.stdlib cimport calloc, free, malloc
 from libc.string cimport memset
 
-from skboost._engine.crosstab cimport SKB_CELL_PAD, CrossTab, skb_crosstab_row
+from skboost._engine.crosstab cimport (
+    SKB_CELL_PAD,
+    SKB_WIDE_MAX,
+    CrossTab,
+    skb_crosstab,
+    skb_crosstab_row,
+    skb_crosstab_wide,
+)
 
 cdef extern from *:
     """
@@ -15,15 +22,15 @@ cdef extern from *:
     #include "isa_expand.h"
     static double skb_d_sum(ptrdiff_t n, const double *x) { return SKB_DISPATCH(skb_sum)(n, x); }
     static int skb_d_changes(ptrdiff_t n, const double *u, int *out) { return SKB_DISPATCH(skb_changes)(n, u, out); }
-    static void skb_d_add_rows(int width, ptrdiff_t n, int n_rows, const char *const *rows, const double *coef,
-                               double *sum)
-    { SKB_DISPATCH(skb_add_rows)(width, n, n_rows, rows, coef, sum); }
+    static void skb_d_add_multiples(int width, ptrdiff_t n, int n_rows, const char *const *rows, const double *coef,
+                                    double *sum)
+    { SKB_DISPATCH(skb_add_multiples)(width, n, n_rows, rows, coef, sum); }
     """
     void skb_isa_init() noexcept nogil
     double skb_d_sum(Py_ssize_t n, const double *x) noexcept nogil
     int skb_d_changes(Py_ssize_t n, const double *u, int *out) noexcept nogil
-    void skb_d_add_rows(int width, Py_ssize_t n, int n_rows, const char **rows, const double *coef,
-                        double *sum) noexcept nogil
+    void skb_d_add_multiples(int width, Py_ssize_t n, int n_rows, const char **rows, const double *coef,
+                             double *sum) noexcept nogil
 
 skb_isa_init()
 
@@ -84,25 +91,41 @@ cdef void table_sums_add(table_sums_t *s, int feature, int cell, const double *c
 
 cdef void table_sums_catch_up(table_sums_t *s, int feature) noexcept nogil:
     cdef int t, c, at, n
-    cdef int64_t i, block
+    cdef int64_t i
     cdef followed_t *f
     cdef const char *rows[QUEUE]
     cdef double coef[QUEUE]
     for t in range(s.n_tables):
         f = &s.table[t]
-        block = (f.table.size[feature] + SKB_CELL_PAD - 1) // SKB_CELL_PAD * SKB_CELL_PAD
         for c in range(s.n_outputs):
             n = 0
             for i in range(s.n_done[feature], s.n_updates):
                 at = <int>(i % QUEUE)
                 if s.skip_own and s.feature[at] == feature:
                     continue
-                rows[n] = f.row[at] + f.table.first_byte[feature]
+                rows[n] = f.row[at]
                 coef[n] = s.coef[c * QUEUE + at] * f.unit
                 n += 1
-            skb_d_add_rows(f.table.width[feature], block, n, rows, coef,
-                           f.sums + c * s.n_cells + f.table.first_cell[feature])
+            add_multiples(f.table, feature, n, rows, coef, f.sums + c * s.n_cells + f.table.first_cell[feature])
     s.n_done[feature] = s.n_updates
+
+
+cdef void add_multiples(const skb_crosstab *t, int k, int n, const char **rows, const double *coef,
+                        double *sums) noexcept nogil:
+    """Add coef[i] times the entries of feature k in rows[i] to the sums of its cells, one i after the other."""
+    cdef int64_t block = (t.size[k] + SKB_CELL_PAD - 1) // SKB_CELL_PAD * SKB_CELL_PAD
+    cdef int i, j, first = t.first_wide[k], n_wide = t.first_wide[k + 1] - t.first_wide[k]
+    cdef double wide[SKB_WIDE_MAX]
+    cdef const char *blocks[QUEUE]
+    for j in range(n_wide):
+        wide[j] = sums[t.wide_cell[first + j]]
+        for i in range(n):
+            wide[j] += coef[i] * skb_crosstab_wide(t, rows[i], k, first + j)
+    for i in range(n):
+        blocks[i] = rows[i] + t.first_byte[k]
+    skb_d_add_multiples(t.width[k], block, n, blocks, coef, sums)
+    for j in range(n_wide):
+        sums[t.wide_cell[first + j]] = wide[j]
 
 
 cdef void table_sums_catch_up_all(table_sums_t *s) noexcept nogil:

@@ -75,15 +75,32 @@ def test_heavy_cells_have_anchors_on_both_sides():
     assert not crosstab.CrossTab(cells, [12], np.ones(500), spacing=100).build().complete
 
 
-def test_entries_are_as_narrow_as_the_heaviest_cell_allows():
-    n, sizes = 70000, [2, 3, 1000, 1000]
-    cells = np.zeros((4, n), dtype=np.uint16)
-    cells[1] = np.arange(n) % 2
-    cells[2] = np.arange(n) % 1000
-    cells[3] = np.arange(n) % 200
-    assert crosstab.CrossTab(cells, sizes, np.ones(n)).widths == [4, 2, 1, 2]
-    assert crosstab.CrossTab(cells, sizes, np.full(n, 2.5)).widths == [4, 2, 1, 2]
-    assert crosstab.CrossTab(cells, sizes, np.random.default_rng(0).random(n)).widths == [8, 8, 8, 8]
+def test_entries_are_as_narrow_as_all_cells_but_a_few_allow():
+    n, sizes = 70000, [2, 6, 1000, 1000, 1000]
+    i = np.arange(n)
+    cells = np.array([0 * i, i % 5, i % 1000, i % 200, np.where(i < 60000, 0, i % 1000)], dtype=np.uint16)
+    assert crosstab.CrossTab(cells, sizes, np.ones(n)).widths == [1, 2, 1, 2, 1]
+    assert crosstab.CrossTab(cells, sizes, np.full(n, 2.5)).widths == [1, 2, 1, 2, 1]
+    assert crosstab.CrossTab(cells, sizes, np.where(i < 5, 1e5, 1.0)).widths == [1, 4, 4, 4, 1]
+    assert crosstab.CrossTab(cells, sizes, np.random.default_rng(0).random(n)).widths == [8] * 5
+
+
+@pytest.mark.parametrize("kind", ["ones", "whole"])
+def test_wide_cells_are_whole(kind, seed):
+    """Entries of one byte beside cells of hundreds and thousands of rows, at any anchors."""
+    rng = np.random.default_rng(seed)
+    n, sizes = 3000, [300, 300, 4]
+    cells = np.array([rng.integers(0, size, n) for size in sizes], dtype=np.uint16)
+    cells[0, rng.random(n) < 0.5] = 11
+    cells[0, rng.random(n) < 0.2] = 299
+    cells[1, rng.random(n) < 0.3] = 0
+    weight = WEIGHTS[kind](rng, n)
+    for spacing in 1, 500, 10**9:
+        table = crosstab.CrossTab(cells, sizes, weight, spacing=spacing)
+        assert table.widths == [1, 1, 1]
+        for k, s in (0, 10), (0, 11), (0, 298), (1, 0), (1, 150), (2, 1), (2, 3):
+            for got, expected in zip(table.prefix(k, s), row_sums(cells, sizes, weight, k, s), strict=True):
+                assert_array_equal(got, expected)
 
 
 @pytest.mark.parametrize("largest", [255, 256, 65535, 65536, 2**31 - 1, 2**31])

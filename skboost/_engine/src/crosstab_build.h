@@ -47,6 +47,8 @@ static void skb_crosstab_release(skb_crosstab *t)
     free(t->first_byte);
     free(t->column);
     free(t->column_byte);
+    free(t->first_wide);
+    free(t->wide_cell);
     free(t->order);
     free(t->boundary);
     memset(t, 0, sizeof *t);
@@ -64,12 +66,41 @@ static int skb_crosstab_reserve(skb_crosstab *t, int n_features, int64_t n_cells
     t->first_byte = (int64_t *)calloc(k, sizeof(int64_t));
     t->column = (int *)calloc(k, sizeof(int));
     t->column_byte = (int64_t *)calloc(k, sizeof(int64_t));
+    t->first_wide = (int *)calloc(k + 1, sizeof(int));
+    t->wide_cell = (uint16_t *)calloc(k * SKB_WIDE_MAX, sizeof(uint16_t));
     t->order = (uint32_t **)calloc(k, sizeof(uint32_t *));
     t->boundary = (skb_boundary *)calloc((size_t)n_cells, sizeof(skb_boundary));
-    return t->size && t->width && t->first_cell && t->first_byte && t->column && t->column_byte && t->order &&
-                   t->boundary
+    return t->size && t->width && t->first_cell && t->first_byte && t->column && t->column_byte && t->first_wide &&
+                   t->wide_cell && t->order && t->boundary
                ? 0
                : -1;
+}
+
+/* Weights of the cells of a feature. */
+static void skb_weigh_cells(
+    const uint16_t *column, const int64_t *kept, const double *weight, int64_t n, int size, double *out)
+{
+    memset(out, 0, (size_t)size * sizeof *out);
+    for (int64_t i = 0; i < n; i++)
+        out[column[kept[i]]] += weight[i];
+}
+
+/* Bytes of the entries of feature k from the weights of its cells, and its wide cells after those of the features
+ * before. */
+static void skb_crosstab_widths(skb_crosstab *t, int k, const double *weight)
+{
+    int over[3] = {0, 0, 0}, bits[3] = {8, 16, 31};
+    int choice = 0, n = t->first_wide[k];
+    for (int s = 0; s < t->size[k]; s++)
+        for (int i = 0; i < 3; i++)
+            over[i] += weight[s] >= (double)((int64_t)1 << bits[i]);
+    while (choice < 3 && over[choice] > (choice < 2 && !over[2] ? SKB_WIDE_MAX : 0))
+        choice++;
+    t->width[k] = 1 << choice;
+    for (int s = 0; choice < 2 && s < t->size[k]; s++)
+        if (weight[s] >= (double)((int64_t)1 << bits[choice]))
+            t->wide_cell[n++] = (uint16_t)s;
+    t->first_wide[k + 1] = n;
 }
 
 /* Order of the columns of codes and places of the features in a row, from `width`. */
@@ -88,26 +119,14 @@ static void skb_crosstab_layout(skb_crosstab *t)
         t->first_byte[k] = at;
         at += (bytes + 63) / 64 * 64;
     }
-    t->row_bytes = at;
+    t->high_byte = at;
+    t->row_bytes = at + (t->first_wide[t->n_features] * (int64_t)sizeof(int32_t) + 63) / 64 * 64;
     for (int c = 0; c < n; c++)
         t->column_byte[c] = t->first_byte[t->column[c]];
 }
 
-/* Weight of the heaviest cell of a feature; `work` has an entry per cell. */
-static double skb_heaviest_cell(const uint16_t *column, const int64_t *kept, const double *weight, int64_t n,
-                                int size, double *work)
-{
-    double most = 0.0;
-    memset(work, 0, (size_t)size * sizeof *work);
-    for (int64_t i = 0; i < n; i++)
-        work[column[kept[i]]] += weight[i];
-    for (int s = 0; s < size; s++)
-        most = work[s] > most ? work[s] : most;
-    return most;
-}
-
-/* Columns of the kept rows, as rows, and their weights, NULL: all 1; `cells` is (n_features, stride). Returns -1 without
- * memory. */
+/* Columns of the kept rows, as rows, and their weights, NULL: all 1; `cells` is (n_features, stride). Returns -1
+ * without memory. */
 static int skb_crosstab_gather(
     skb_crosstab *t, const uint16_t *cells, int64_t stride, const int64_t *kept, const double *times)
 {

@@ -1,4 +1,4 @@
-/* Passes over tiles of rows for all features, and over the cells of one feature. Sums are added in the order of rows. */
+/* Passes over tiles of rows for all features, and over the cells of one feature; rows are added in their order. */
 #ifndef SKB_EPOCH_STATE_SCALAR
 #define SKB_EPOCH_STATE_SCALAR
 #include <stddef.h>
