@@ -1,8 +1,8 @@
 """Whole fits: same bits for any threads, order and repetition of rows; interrupted fits; callbacks; scores."""
 
 import itertools
-import signal
 import os
+import signal
 import subprocess
 import sys
 import threading
