@@ -122,7 +122,9 @@ class Tables:
         if not len(block):
             self.kind = "rows"
         elif rules.trainer == "auto":
-            pays = tables_pay(len(rows.y), block, n_bags, problem.loss, rules.max_rounds, self.max_bytes)
+            # The limit of a single thread: the number of threads must not decide what is trained.
+            limit = rules.max_table_bytes // 3
+            pays = tables_pay(len(rows.y), block, n_bags, problem.loss, rules.max_rounds, limit)
             self.kind = "tables" if pays else "rows"
         if self.kind == "tables":
             features = [feature for (feature,) in block.features]
