@@ -177,7 +177,7 @@ def test_lists_and_polars_frames_are_explained_too():
             return super().eval_terms(np.asarray(X, dtype=object))
 
     estimator = Listed(model().shapes, intercept=10.0)
-    for X in ([[50.0, "Paris", 20.0]], polars.from_pandas(frame())):
+    for X in ([[50.0, "Paris", 20.0]], polars.DataFrame(frame().to_dict("list"))):
         display = LocalExplanationDisplay.from_estimator(estimator, X)
         assert words(display) == ["bmi = 20", "age = 50", "city = Paris", "age & bmi = 50 & 20"]
 
