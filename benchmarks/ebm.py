@@ -255,7 +255,9 @@ def speed_child(job):
     kind, task = job["case"].rsplit("-", 1)
     if kind == "step":
         rounds = job["rounds"][job["library"]]
-        few, many = (measured_fit(job, X, y, max_rounds=r, max_bins=job["max_bins"], **PLAIN)[1] for r in rounds)
+        # The first fit pays for imports, threads and fresh pages, and does not count.
+        runs = [rounds[0], rounds[0], rounds[1]]
+        _, few, many = (measured_fit(job, X, y, max_rounds=r, max_bins=job["max_bins"], **PLAIN)[1] for r in runs)
         steps = (rounds[1] - rounds[0]) * X.shape[1]
         return {"us_per_step": 1e6 * (many["seconds"] - few["seconds"]) / steps, "few": few, "many": many}
     # Threads and lazy imports are warm before the fit that counts.
@@ -334,8 +336,8 @@ def parser():
     p.add_argument("--repeat", type=int, default=3)
     p.add_argument("--declare-types", action="store_true", help="spare InterpretML the detection of column types")
     p.add_argument("--max-bins", type=int, default=1024, help="of the step cases")
-    p.add_argument("--our-rounds", nargs=2, type=int, default=[500, 5500], help="of the step cases")
-    p.add_argument("--their-rounds", nargs=2, type=int, default=[5, 55], help="of the step cases")
+    p.add_argument("--our-rounds", nargs=2, type=int, default=[2000, 52000], help="of the step cases")
+    p.add_argument("--their-rounds", nargs=2, type=int, default=[10, 1510], help="of the step cases")
     p.add_argument("--json", help="write every single run to this file")
     sub.add_parser("child").add_argument("job")
     return ap
