@@ -70,8 +70,8 @@ SETTINGS = {
 }
 
 
-def load_data(name, folder):
-    """Return (task, X, y)."""
+def load_data(name, folder, n_rows=None):
+    """Return (task, X, y), of the rows that come first in a shuffle when there are more than `n_rows`."""
     if name in BUNDLED:
         task, load = BUNDLED[name]
         return task, *load()
@@ -79,6 +79,9 @@ def load_data(name, folder):
     module = importlib.util.module_from_spec(spec)
     spec.loader.exec_module(module)
     X, y, _ = module.load(name)
+    if n_rows and n_rows < len(y):
+        chosen = np.random.RandomState(0).permutation(len(y))[:n_rows]
+        X, y = X.iloc[chosen].reset_index(drop=True), y.iloc[chosen]
     return FOLDER[name], X, y.to_numpy()
 
 
@@ -125,7 +128,7 @@ def run_child(job, threads, timeout):
 
 def fit_fold(job):
     """Fit one fold; returns loss, accuracy (classes), seconds and what was trained."""
-    task, X, y = load_data(job["data"], job["folder"])
+    task, X, y = load_data(job["data"], job["folder"], job["rows"])
     splitter = (KFold if task == "reg" else StratifiedKFold)(N_FOLDS, shuffle=True, random_state=0)
     train, test = list(splitter.split(X, y))[job["fold"]]
     rows = (lambda index: X.iloc[index]) if hasattr(X, "iloc") else (lambda index: X[index])
@@ -157,11 +160,12 @@ def accuracy(a):
     for data, setting in itertools.product(a.data, a.settings):
         runs = {library: [] for library in a.libraries}
         for fold, seed, library in itertools.product(range(N_FOLDS), range(a.seeds), a.libraries):
-            key = f"{library} {version(library)}/{data}/{setting}/{fold}" + (f"/{seed}" if seed else "")
+            name = f"{data}:{a.rows}" if a.rows and data in FOLDER else data
+            key = f"{library} {version(library)}/{name}/{setting}/{fold}" + (f"/{seed}" if seed else "")
             answer = cache.get(key) if library != "skboost" else None
             if answer is None or "error" in answer:
                 job = {"do": "fold", "data": data, "setting": setting, "fold": fold, "seed": seed, "library": library}
-                job |= {"folder": a.data_folder, "threads": a.threads}
+                job |= {"folder": a.data_folder, "threads": a.threads, "rows": a.rows}
                 answer = run_child(job, a.threads, a.timeout)
                 print(key, answer, file=sys.stderr, flush=True)
                 if a.cache and library != "skboost":
@@ -325,6 +329,7 @@ def parser():
     p.add_argument("--data", nargs="+", choices=[*BUNDLED, *FOLDER], default=list(BUNDLED))
     p.add_argument("--settings", nargs="+", choices=list(SETTINGS), default=["mains", "pairs", "defaults"])
     p.add_argument("--data-folder", help="folder of load.py, for the data that do not come with scikit-learn")
+    p.add_argument("--rows", type=int, help="most rows of the data in the folder")
     p.add_argument("--seeds", type=int, default=1, help="fits per fold")
     p.add_argument("--cache", help="file of the other library's results")
     p.add_argument("--keep-going", action="store_true", help="run the other folds after one has failed")
