@@ -13,6 +13,7 @@ from skboost._engine import binning
 FORMAT_VERSION = 1
 TABLE_SIZE = 256
 LARGEST_MAX_BINS = 255
+MOST_PRIOR_CUTS = 128
 _DTYPES = {
     "cuts": np.float64,
     "n_bins": np.int32,
@@ -73,6 +74,10 @@ class BinMapper:
     their numbers, NaN and unknown ones 0. With more than `max_bins` categories, the `max_bins` - 1 heaviest (at equal
     weight those of smaller number) keep a code of their own and all others seen in training share the code `max_bins`.
 
+    Prior cuts are spread evenly over the range of the finite values, widened on both sides; they part what the data do
+    not: gaps, and what lies beyond. The end cuts lie at the ends of the widened range. A column of one value has a cut
+    on either side of it. To make room, at most 255 - `n_prior_cuts` bins come from the data.
+
     Neither the order of the rows nor the number of threads has an influence, and rows of a whole-number weight w count
     exactly as w copies: all rows are used, and weights lie on a grid on which sums are exact.
 
@@ -80,6 +85,10 @@ class BinMapper:
     ----------
     max_bins : int, default=255
         Largest number of value bins of a column, from 2 to 255; the bin of missing values comes on top.
+    n_prior_cuts : int, default=0
+        Number of cuts that do not follow the data, from 0 to 128.
+    cut_margin : float, default=0.5
+        How far prior cuts reach beyond the range of the data on each side, in units of the range.
 
     Attributes
     ----------
@@ -98,10 +107,14 @@ class BinMapper:
         Code of each level, uint8.
     """
 
-    def __init__(self, max_bins=255):
+    def __init__(self, max_bins=255, n_prior_cuts=0, cut_margin=0.5):
         if not 2 <= max_bins <= LARGEST_MAX_BINS:
             raise ValueError(f"max_bins must lie between 2 and {LARGEST_MAX_BINS}, got {max_bins}")
+        if not (0 <= n_prior_cuts <= MOST_PRIOR_CUTS and 0 <= cut_margin < np.inf):
+            raise ValueError(f"n_prior_cuts must lie between 0 and {MOST_PRIOR_CUTS} and cut_margin be at least 0")
         self.max_bins = max_bins
+        self.n_prior_cuts = n_prior_cuts
+        self.cut_margin = cut_margin
 
     def __getstate__(self):
         return {"format": FORMAT_VERSION, **vars(self)}
@@ -112,7 +125,11 @@ class BinMapper:
         in_range = isinstance(self.max_bins, numbers.Integral) and 2 <= self.max_bins <= LARGEST_MAX_BINS
         _require(in_range, "max_bins is out of range")
         self.max_bins = int(self.max_bins)
-        if state.keys() - {"format", "max_bins"}:
+        self.n_prior_cuts, self.cut_margin = state.get("n_prior_cuts"), state.get("cut_margin")
+        in_range = isinstance(self.n_prior_cuts, numbers.Integral) and 0 <= self.n_prior_cuts <= MOST_PRIOR_CUTS
+        in_range = in_range and isinstance(self.cut_margin, numbers.Real) and 0 <= self.cut_margin < np.inf
+        _require(in_range, "n_prior_cuts or cut_margin is out of range")
+        if state.keys() - {"format", "max_bins", "n_prior_cuts", "cut_margin"}:
             for name, dtype in _DTYPES.items():
                 setattr(self, name, _storage.stored_array("bin mapper", name, state.get(name), dtype))
             _check_tables(self)
@@ -142,7 +159,15 @@ class BinMapper:
         if is_categorical is None:
             is_categorical = np.zeros(n_features)
         self.is_categorical = np.ascontiguousarray(is_categorical, dtype=bool).astype(np.uint8)
-        self.cuts, n_cuts = binning.find_cuts(X, weights, self.is_categorical, self.max_bins, n_threads)
+        n_from_data = min(self.max_bins, LARGEST_MAX_BINS - self.n_prior_cuts)
+        self.cuts, n_cuts, ranges = binning.find_cuts(X, weights, self.is_categorical, n_from_data, n_threads)
+        if self.n_prior_cuts:
+            for feature in np.flatnonzero(~np.isnan(ranges[:, 0])):
+                merged = np.union1d(
+                    self.cuts[feature, : n_cuts[feature]], prior_cuts(*ranges[feature], self.n_prior_cuts, self.cut_margin)
+                )
+                n_cuts[feature] = len(merged)
+                self.cuts[feature, : len(merged)] = merged
         self.n_bins = n_cuts + np.int32(2)
         self._fit_levels(X, weights)
         return self
@@ -216,6 +241,36 @@ class BinMapper:
         return self.level_values[part], self.level_codes[part]
 
 
+def prior_cuts(low, high, n_cuts, margin):
+    """Return cuts spread evenly from below the smallest to above the largest value of a column.
+
+    Parameters
+    ----------
+    low, high : float
+        Smallest and largest finite value.
+    n_cuts : int
+        Number of cuts, at least 1.
+    margin : float
+        How far they reach on each side, in units of the range.
+
+    Returns
+    -------
+    ndarray of shape (n_cuts,)
+        Ascending finite cuts; the two next to the value where `low` and `high` are the same.
+    """
+    if low == high:
+        cuts = np.array([np.nextafter(low, -np.inf), low])
+        return cuts[np.isfinite(cuts)]
+    if n_cuts == 1:
+        return np.array([low / 2 + high / 2])
+    # halves, because the range of finite numbers may be infinite
+    with np.errstate(over="ignore"):
+        reach = 2 * margin * (high / 2 - low / 2)
+        first, last = (np.nan_to_num(end) for end in (low - reach, high + reach))
+    part = np.arange(n_cuts) / (n_cuts - 1)
+    return np.unique(first * (1 - part) + last * part)
+
+
 def heaviest_levels(totals, max_bins, dtype):
     """Number the levels of a categorical column.
 
@@ -257,7 +312,8 @@ def _check_tables(mapper):
     _require(level_values.shape == level_codes.shape == (level_codes.size,), "the levels and their codes do not match")
     numeric = is_categorical == 0
     _require(is_categorical.max(initial=0) <= 1, "is_categorical is neither 0 nor 1")
-    in_range = (n_bins >= 1 + numeric) & (n_bins <= mapper.max_bins + 1)
+    most = np.where(numeric, min(LARGEST_MAX_BINS, mapper.max_bins + max(mapper.n_prior_cuts, 2)), mapper.max_bins)
+    in_range = (n_bins >= 1 + numeric) & (n_bins <= most + 1)
     _require(in_range.all(), "n_bins is out of range")
     is_cut = np.arange(TABLE_SIZE) < np.where(numeric, n_bins - 2, 0)[:, np.newaxis]
     padded = np.array_equal(np.isfinite(cuts), is_cut) and (is_cut | (cuts == np.inf)).all()

@@ -144,6 +144,48 @@ class Forest:
             return members
         return members[np.argsort(order)]
 
+    def support(self, source, counts, empty_variance, *, n_threads=1):
+        """Return margins after several counts of trees, and what leaves without training rows say of each row.
+
+        Such a leaf keeps the variance of its prior, which shrinks with the model: ``V = V * shrink_factors[t] ** 2``,
+        then ``V = V + empty_variance`` where the leaf of tree t is empty.
+
+        Parameters
+        ----------
+        source : tuple (X, bin_mapper) or ndarray
+            As in :meth:`margins`.
+        counts : array-like of int
+            Numbers of trees, ascending; the last one is n_trees.
+        empty_variance : float
+            Prior variance of a leaf's step.
+        n_threads : int, default=1
+            Upper limit on the threads; the result does not depend on it.
+
+        Returns
+        -------
+        margins : ndarray of shape (n_counts, n_rows, n_outputs)
+            As :meth:`margins` returns.
+        variance : ndarray of shape (n_rows,)
+            V after all trees.
+        support : ndarray of shape (n_rows,)
+            Share of the trees whose leaf held training rows.
+        """
+        x, bins, n_rows = _open(source)
+        margins = np.empty((len(counts), n_rows, self.n_outputs))
+        rows, found = (x, bins, self.used_features), None
+        if self.layout["empty"] is not None:
+            found = np.empty((2, n_rows)), empty_variance * self.squared_decay()
+        counts = np.asarray(counts, dtype=np.int64)
+        self._accumulate(rows, 0, self.n_trees, None, None, None, counts, margins, n_threads, found)
+        if found is None:
+            return margins, np.zeros(n_rows), np.ones(n_rows)
+        return margins, found[0][1], 1.0 - found[0][0] / self.n_trees
+
+    def squared_decay(self):
+        """Return what is left, after all trees, of a variance that each tree has added: float64, shape (n_trees,)."""
+        factors = self.shrink_factors[1:] ** 2
+        return np.append(np.cumprod(factors[::-1])[::-1], 1.0) if self.n_trees else np.empty(0)
+
     def staged_margins(self, source, counts=None, *, n_threads=1):
         """Yield the raw scores of shape (n_rows, n_outputs) after each of ascending counts of trees.
 
@@ -247,8 +289,9 @@ class Forest:
         copies = {name: exact_copy(name, arrays[name], dtype) for name, dtype in FOREST_DTYPES[kind].items()}
         return cls(kind, n_outputs, copies)
 
-    def _accumulate(self, rows, begin, end, mul, add, acc, counts, members, n_threads):
-        """Call the kernel; rows is (x, bins, columns)."""
+    def _accumulate(self, rows, begin, end, mul, add, acc, counts, members, n_threads, support=None):
+        """Call the kernel; rows is (x, bins, columns), support what it writes to and the variance by tree."""
+        found, empty_add = support or (None, None)
         predict.accumulate(
             self.layout,
             *rows,
@@ -260,6 +303,8 @@ class Forest:
             acc=acc,
             member_counts=counts,
             members=members,
+            empty_add=empty_add,
+            support=found,
             n_threads=n_threads,
         )
 

@@ -161,7 +161,18 @@ def _common_layout(forest, n_values, value_rows):
         "value_offset": frozen(value_offset, np.int64),
         "values": frozen(values.ravel(), np.float64),
         "sets": frozen(forest.cat_sets.ravel(), np.uint8),
+        **_empty_leaves(forest, value_rows, value_offset),
     }
+
+
+def _empty_leaves(forest, value_rows, value_offset):
+    """Return which values belong to leaves without training rows, and which trees have some; None where none has."""
+    is_empty = forest.leaf_weight == 0
+    if not is_empty.any():
+        return {"empty": None, "has_empty": None}
+    empty = is_empty[value_rows].astype(np.float64)
+    n_empty = np.diff(np.concatenate([[0.0], np.cumsum(empty)])[value_offset])
+    return {"empty": frozen(empty, np.float64), "has_empty": frozen(n_empty > 0, np.uint8)}
 
 
 def make_layout(forest):

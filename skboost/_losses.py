@@ -49,6 +49,8 @@ class Loss:
         Whether the loss is a likelihood only after division by a variance, the estimators' ``noise_variance``.
     predicts_spread : bool
         Whether there is a ``mean_variance``.
+    log_link : bool
+        Whether predictions are exponentials of raw scores.
     largest_score : float
         Size of raw scores from which on the loss is flat, or no numbers are left.
     """
@@ -61,6 +63,7 @@ class Loss:
     leaf_curvature = 1.0
     needs_noise_variance = False
     predicts_spread = False
+    log_link = False
     largest_score = LARGEST_TARGET
 
     def __repr__(self):
@@ -137,6 +140,7 @@ class LogLinkLoss(Loss):
     """
 
     zero_allowed = True
+    log_link = True
     largest_score = LOG_MEAN_MAX
 
     def check_domain(self, y, name="y"):

@@ -19,6 +19,7 @@ STREAM_EBM_ORDER = 8
 STREAM_EBM_CUTS = 9
 STREAM_EBM_BAGS = 10
 STREAM_EBM_TIES = 11
+STREAM_PRIOR = 12
 
 
 def resolve_seed(random_state):

@@ -40,8 +40,8 @@ class Uncertainty:
     total : ndarray of shape (n_samples,) or None
         Sum of ``data`` and ``knowledge``, None with ``data``.
     support : ndarray of shape (n_samples,) or None, default=None
-        Share of the model that has seen data at the sample, 1 on training rows. None where the model cannot say, which
-        is every model of this version.
+        Share of the model that has seen data at the sample: of the trees whose leaf holds training rows. 1 on training
+        rows. None where the model cannot say.
     member_iterations : ndarray of shape (n_members,) or None, default=None
         Number of iterations behind each member of a virtual ensemble, None when members are separate models.
 

@@ -201,6 +201,7 @@ cdef struct cut_job_t:
     double *cuts                    # OUT (n_features, width), untouched behind the last cut
     int32_t *n_cuts                 # OUT (n_features,)
     double *totals                  # OUT (n_features, width) weight of each bin, or NULL
+    double *ranges                  # OUT (n_features, 2) smallest and largest finite value, or NULL
 
 
 def find_cuts(
@@ -210,7 +211,9 @@ def find_cuts(
     int max_bins,
     int n_threads,
 ):
-    """Return (cuts, n_cuts): ascending cuts of every column in a table padded with +inf, none where skip is set.
+    """Return (cuts, n_cuts, ranges): ascending cuts of every column in a table padded with +inf, none where skip is set.
+
+    ranges (n_features, 2) holds the smallest and the largest finite value of each column, NaN where there is none.
 
     weights is None or a float64 array on a grid (grid_weights), so that all sums are exact. A value equal to a cut
     belongs to the bin below it.
@@ -220,15 +223,17 @@ def find_cuts(
         raise ValueError("max_bins is out of range")
     cuts_array = np.full((n_features, TABLE), np.inf)
     n_cuts_array = np.zeros(n_features, dtype=np.int32)
+    ranges_array = np.full((n_features, 2), np.nan)
     if X.shape[0] == 0 or n_features == 0:
-        return cuts_array, n_cuts_array
+        return cuts_array, n_cuts_array, ranges_array
     cdef double[:, ::1] cuts = cuts_array
+    cdef double[:, ::1] ranges = ranges_array
     cdef int32_t[::1] n_cuts = n_cuts_array
     cdef cut_job_t job = _describe(<const char *> &X[0, 0], X.shape, X.strides, value_t is float, weights, skip)
     job.rule.max_bins, job.rule.equals_up = max_bins, False
-    job.width, job.cuts, job.n_cuts = TABLE, &cuts[0, 0], &n_cuts[0]
+    job.width, job.cuts, job.n_cuts, job.ranges = TABLE, &cuts[0, 0], &n_cuts[0], &ranges[0, 0]
     _run(&job, n_threads)
-    return cuts_array, n_cuts_array
+    return cuts_array, n_cuts_array, ranges_array
 
 
 def find_cells(
@@ -454,7 +459,18 @@ cdef void _cuts_of_column(
     cdef Py_ssize_t m = _sorted_runs(buffers.keys + k * job.n, weights, kept, buffers)
     cdef double *cuts = job.cuts + feature * job.width
     job.n_cuts[feature] = skb_find_cuts(buffers.values, buffers.totals, m, &job.rule, buffers.runs, cuts)
+    if job.ranges != NULL:
+        _find_range(buffers.values, m, job.ranges + 2 * feature)
     if job.totals != NULL:
         skb_bin_totals(
             buffers.values, buffers.totals, m, cuts, job.n_cuts[feature], job.totals + feature * job.width
         )
+
+
+cdef void _find_range(const skb_cell *values, Py_ssize_t m, double *out) noexcept nogil:
+    """Smallest and largest of ascending values, without those that stand for infinities."""
+    cdef Py_ssize_t first = 1 if m and values[0].number == -DBL_MAX else 0
+    cdef Py_ssize_t end = m - 1 if m and values[m - 1].number == DBL_MAX else m
+    if first < end:
+        out[0] = values[first].number
+        out[1] = values[end - 1].number

@@ -61,7 +61,8 @@ cdef dict export_nodes(const tree_t *s):
         q = &s.nodes[i]
         if q.left < 0:
             continue
-        tests[at].feature, tests[at].bin, tests[at].gain = q.feature, q.bin, q.gain
+        tests[at].feature, tests[at].bin = q.feature, q.bin
+        tests[at].gain = q.prior_gain if q.prior else q.gain
         tests[at].missing_right, tests[at].categorical = q.missing_right, q.categorical
         memcpy(tests[at].left_set, q.left_set, 32)
         left_view[at], right_view[at] = number[q.left], number[q.right]

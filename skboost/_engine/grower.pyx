@@ -39,7 +39,8 @@ cdef class Trainer:
     base : float64 array (n_outputs,), added to every raw score
     rules : dict
         policy, max_depth, max_leaves, min_weight (grid units), l2, learning_rate, newton, curvature (default 1),
-        monotone (int8 array or None), groups (uint8 array (n_groups, n_features) or None).
+        monotone (int8 array or None), groups (uint8 array (n_groups, n_features) or None), prior_rate (default 0):
+        chance that a split is drawn, spread_ties (default False): draw the cut among cells without rows.
     weights : dict or None
         weight (float64), units (uint32, weight on the integer grid), scale (grid units per weight), integer (bool),
         counts (uint32, what min_weight bounds, or None when that is units), copies (bool, absent: False): counts are
@@ -130,6 +131,7 @@ cdef class Trainer:
         self.p.learning_rate = rules["learning_rate"]
         self.p.lambda_ = rules["l2"]
         self.p.curvature = rules.get("curvature", 1.0)
+        s.prior_rate, s.spread_ties = rules.get("prior_rate", 0.0), rules.get("spread_ties", False)
         if s.policy == POLICY_SYMMETRIC and s.max_depth > 16:
             raise ValueError("symmetric trees have at most 16 levels")
         if rules["monotone"] is not None:
@@ -284,6 +286,7 @@ cdef class Trainer:
             raise ValueError("features must be ascending column numbers")
         s.features, s.n_listed = &listed[0], <int>listed.shape[0]
         p.iteration, p.seed, p.shrink, p.sigma, p.gradient_scale = iteration, seed, shrink, sigma, gradient_scale
+        s.iteration, s.seed = iteration, seed
         p.noisy = p.noisy_rows if sigma > 0.0 else p.grad
         if units is not None:
             if units.shape[0] != <Py_ssize_t>s.n_rows or (counts is not None and counts.shape[0] != units.shape[0]):

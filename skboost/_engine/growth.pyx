@@ -43,6 +43,7 @@ from skboost._engine.split cimport (
     skb_category_order,
     skb_scan_categories,
 )
+from skboost._engine.prior cimport count_feature
 from skboost._engine.tree cimport decide, decide_recounted, feature_allowed, plan_children, start_root
 from skboost._engine.types cimport (
     POLICY_SYMMETRIC,
@@ -265,18 +266,6 @@ cdef void finish_and_scan(tree_t *s, int t) noexcept nogil:
         else:
             for i in range(s.n_scans):
                 scan_one(s, i, s.features[j], NULL)
-
-
-cdef void count_feature(tree_t *s, int node, int feature, uint32_t *counts) noexcept nogil:
-    """Histogram of the leaf-minimum weights of one node on one feature."""
-    cdef int32_t listed = feature
-    cdef size_t segment
-    cdef int u
-    memset(counts, 0, s.n_bins[feature] * sizeof(uint32_t))
-    for u in range(s.n_threads):
-        segment = <size_t>node * s.n_threads + u
-        hist_weights(s.codes_row, s.row_stride, s.index + s.seg_start[segment], s.seg_size[segment], s.count_weight,
-                     &listed, 1, 0, counts)
 
 
 cdef void recount(tree_t *s, int t) noexcept nogil:

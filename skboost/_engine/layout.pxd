@@ -17,6 +17,8 @@ cdef struct plan_t:
     const int32_t *levels          # symmetric: skb_level_t
     const int32_t *leaf_index      # leaf of a position (general) or of a pattern of bits (symmetric)
     const double *values           # (n_outputs, entries) for each tree
+    const double *empty            # 1 where a value belongs to a leaf without training rows, or NULL: to none
+    const uint8_t *has_empty       # trees with such a leaf
     const uint8_t *sets
 
 

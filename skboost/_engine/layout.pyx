@@ -41,6 +41,9 @@ cdef int open_plan(dict layout, plan_t *plan) except -1:
     plan.leaf_index = ints(layout["leaf_index"])
     plan.values = doubles(layout["values"])
     plan.sets = bytes_of(layout["sets"])
+    plan.empty, plan.has_empty = NULL, NULL
+    if layout["empty"] is not None:
+        plan.empty, plan.has_empty = doubles(layout["empty"]), bytes_of(layout["has_empty"])
     plan.levels = plan.walk = plan.masks = NULL
     if plan.symmetric:
         plan.levels = ints(layout["levels"])

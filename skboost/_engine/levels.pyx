@@ -3,6 +3,7 @@
 from libc.stdint cimport int32_t, int64_t, uint8_t
 from libc.string cimport memcpy, memset
 
+from skboost._engine.prior cimport draw_test, prior_drawn, spread_bin
 from skboost._engine.split cimport (
     SKB_TIE,
     skb_best_t,
@@ -11,9 +12,9 @@ from skboost._engine.split cimport (
     skb_is_certain,
     skb_left_sums,
     skb_mass,
-    skb_node_value,
+    skb_score,
 )
-from skboost._engine.tree cimport best_feature, open_node, release_unscanned, restrict_groups
+from skboost._engine.tree cimport best_feature, breaks_order, open_node, release_unscanned, restrict_groups
 from skboost._engine.types cimport level_t, node_t, tree_t
 
 cdef extern from "hist.h" nogil:
@@ -28,32 +29,35 @@ cdef void describe_level(tree_t *s, level_t *level, int feature) noexcept nogil:
     level.feature = feature
     level.categorical = s.is_categorical[feature]
     level.missing_right = best.missing_right
-    level.bin = best.bin if level.categorical else best.bin + 1
+    level.prior = False
+    level.bin = best.bin if level.categorical else (
+        spread_bin(s, s.scans, s.n_scans, feature, best.bin + 1, s.n_levels))
     memset(level.left_set, 0, 32)
     if level.categorical:
         skb_category_set(s.orders + <size_t>feature * 256, s.n_bins[feature], best.bin, level.left_set)
 
 
 cdef bint level_splits(tree_t *s, const level_t *level, int node) noexcept nogil:
-    """Apply the level's test to one node; False when a child would be too light or break a monotone constraint."""
+    """Apply the level's test to one node; False when a child would be too light or break a monotone constraint.
+
+    A drawn test may leave a child without rows; that it has none is known when they are parted.
+    """
     cdef node_t *p = &s.nodes[node]
     cdef int words = s.scan.n_words
     cdef const int64_t *hist = p.hist + <size_t>level.feature * s.stride * words
     cdef const int64_t *total = s.totals + <size_t>node * words
     cdef int64_t *left = s.left_totals + <size_t>node * words
-    cdef int64_t right, mass
-    cdef double vl, vr
+    cdef int64_t right, mass, rest
     skb_left_sums(hist, s.n_bins[level.feature], words, level.bin, level.missing_right,
                   level.left_set if level.categorical else NULL, left)
     mass = skb_mass(&s.scan, left)
-    if not skb_heavy_enough(&s.scan, mass, skb_mass(&s.scan, total) - mass, NULL):
+    rest = skb_mass(&s.scan, total) - mass
+    if not (level.prior and (mass == 0 or rest == 0)) and not skb_heavy_enough(&s.scan, mass, rest, NULL):
         return False
-    if s.scan.bounded and s.monotone[level.feature]:
-        right = total[0] - left[0]
-        vl = skb_node_value(&s.scan, left, p.bounds[0], p.bounds[1])
-        vr = skb_node_value(&s.scan, &right, p.bounds[0], p.bounds[1])
-        if (vl > vr) if s.monotone[level.feature] > 0 else (vl < vr):
-            return False
+    right = total[0] - left[0]     # constraints are for one output
+    if breaks_order(s, p, level.feature, left, &right):
+        return False
+    p.prior = level.prior
     p.feature = level.feature
     p.bin = level.bin
     p.missing_right = level.missing_right
@@ -116,18 +120,45 @@ cdef bint level_proven(tree_t *s, const level_t *level) noexcept nogil:
     return True
 
 
+cdef bint draw_level(tree_t *s, level_t *level) noexcept nogil:
+    """Draw the test of the level; False when it is to be searched, or the drawn one splits no node."""
+    cdef const int64_t *left
+    cdef const int64_t *total
+    cdef int64_t right[256]
+    cdef int i, w, node
+    cdef bint any = False
+    if not prior_drawn(s, s.n_levels) or not draw_test(s, 0, s.n_levels, level):
+        return False
+    for i in range(s.n_scans):
+        node = s.scans[i]
+        if not level_splits(s, level, node):
+            continue
+        any = True
+        left = s.left_totals + <size_t>node * s.scan.n_words
+        total = s.totals + <size_t>node * s.scan.n_words
+        for w in range(s.scan.n_words):
+            right[w] = total[w] - left[w]
+        level.gain += (skb_score(&s.scan, left, s.nodes[node].bounds[0], s.nodes[node].bounds[1])
+                       + skb_score(&s.scan, right, s.nodes[node].bounds[0], s.nodes[node].bounds[1])
+                       - s.nodes[node].score)
+    level.gain = max(0.0, level.gain)
+    return any
+
+
 cdef void decide_level(tree_t *s, bint counted) noexcept nogil:
     """Choose the test of the next level and the nodes it splits; ask for weight histograms where it is not proven."""
     cdef level_t *level = &s.levels[s.n_levels]
     cdef double before = 0.0
     cdef int feature, i
-    cdef int *swap
     s.n_batch = s.n_recount = s.n_current = 0
     if s.failed:
         return
     if not counted:
         release_unscanned(s)
     if s.n_scans == 0:
+        return
+    if not counted and draw_level(s, level):
+        split_level(s, level)
         return
     feature = best_feature(s, s.best)
     for i in range(s.n_scans):
@@ -138,21 +169,28 @@ cdef void decide_level(tree_t *s, bint counted) noexcept nogil:
     if not (counted or s.scan.direct) and not level_proven(s, level):
         s.n_recount = 1
         return
-    swap = s.current
+    level.gain = s.best[feature].score
+    split_level(s, level)
+
+
+cdef void split_level(tree_t *s, level_t *level) noexcept nogil:
+    """Open the nodes of the level that its test splits."""
+    cdef int *swap = s.current
+    cdef int i
     s.current = s.scans
     s.scans = swap
     s.n_current = s.n_scans
     s.n_scans = 0
-    level.gain = s.best[feature].score
     for i in range(s.n_current):
         if s.n_leaves < s.max_leaves and level_splits(s, level, s.current[i]) and not s.failed:
             open_node(s, s.current[i])
     if s.n_batch == 0:
         return
-    fill_level(s, level)
+    if not level.prior:
+        fill_level(s, level)
     for i in range(s.n_batch):
         s.nodes[s.batch[i]].missing_right = level.missing_right
         memcpy(s.nodes[s.batch[i]].left_set, level.left_set, 32)
     if s.n_groups:
-        restrict_groups(s, 0, 0, feature)
+        restrict_groups(s, 0, 0, level.feature)
     s.n_levels += 1

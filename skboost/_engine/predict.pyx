@@ -69,6 +69,8 @@ cdef struct job_t:
     double *acc                    # (n, K) or NULL
     const int64_t *counts
     double *members                # (M, n, K)
+    const double *empty_add        # what a leaf without rows adds to the variance, (T)
+    double *support                # (2, n): number of such leaves, their variance; or NULL
     int32_t *leaves                # (n, T), apply only
 
 
@@ -79,6 +81,7 @@ cdef struct block_t:
     bint few                       # walk the rows instead of using the block kernels
     uint8_t *codes
     double *acc
+    double *n_empty                # of the rows, then their variance
     uint8_t *slots
     uint8_t *spare
     uint8_t *bytes                 # leaf positions, or the bits of low and of high levels
@@ -97,7 +100,7 @@ cdef inline bint are_few(const plan_t *plan, Py_ssize_t n) noexcept nogil:
 
 
 cdef Py_ssize_t workspace_size(const plan_t *plan, Py_ssize_t n_rows) noexcept nogil:
-    cdef Py_ssize_t fixed = SKB_GROUP + SKB_BLOCK * (8 * plan.n_outputs + 4 + 2 + 1)
+    cdef Py_ssize_t fixed = SKB_GROUP + SKB_BLOCK * (8 * (plan.n_outputs + 2) + 4 + 2 + 1)
     if are_few(plan, n_rows):
         return fixed + round_up(plan.n_columns * n_rows)
     return fixed + SKB_BLOCK * (plan.n_slots + plan.n_columns)
@@ -107,7 +110,8 @@ cdef void open_block(block_t *b, const plan_t *plan, Py_ssize_t n_rows, char *me
     """Addresses inside memory, which is all zeros, so that rows behind the last one have codes too."""
     cdef uint8_t *p = <uint8_t *> (<uintptr_t> round_up(<Py_ssize_t> memory))
     b.acc = <double *> p
-    b.words = <int32_t *> (p + 8 * SKB_BLOCK * plan.n_outputs)
+    b.n_empty = b.acc + SKB_BLOCK * plan.n_outputs
+    b.words = <int32_t *> (b.n_empty + 2 * SKB_BLOCK)
     b.bytes = <uint8_t *> b.words + 4 * SKB_BLOCK
     b.spare = b.bytes + 2 * SKB_BLOCK
     b.slots = b.spare + SKB_BLOCK
@@ -181,6 +185,18 @@ cdef inline void add_values(const plan_t *plan, const job_t *job, Py_ssize_t tre
             skb_add_bytes(b.bytes, values, <int> b.n_values, b.groups, mul, add, b.acc + k * SKB_BLOCK)
 
 
+cdef inline void add_empty(const plan_t *plan, const job_t *job, Py_ssize_t tree, block_t *b) noexcept nogil:
+    """Count the leaves without training rows that the rows fall into, and add their variance."""
+    cdef const double *empty = plan.empty + plan.value_offset[tree]
+    cdef double add = job.empty_add[tree]
+    if b.in_words:
+        skb_add_words(b.words, empty, b.n, 1.0, 1.0, b.n_empty)
+        skb_add_words(b.words, empty, b.n, 1.0, add, b.n_empty + SKB_BLOCK)
+    else:
+        skb_add_bytes(b.bytes, empty, <int> b.n_values, b.groups, 1.0, 1.0, b.n_empty)
+        skb_add_bytes(b.bytes, empty, <int> b.n_values, b.groups, 1.0, add, b.n_empty + SKB_BLOCK)
+
+
 cdef void load_sums(int n_outputs, const double *start, block_t *b) noexcept nogil:
     cdef Py_ssize_t r
     cdef int k
@@ -208,6 +224,7 @@ cdef void store_sums(int n_outputs, const double *base, const block_t *b, double
 cdef void sum_block(const plan_t *plan, const source_t *source, const job_t *job, block_t *b) noexcept nogil:
     cdef Py_ssize_t tree, member = 0, size = source.n_rows * plan.n_outputs
     load_sums(plan.n_outputs, job.acc, b)
+    memset(b.n_empty, 0, 2 * SKB_BLOCK * sizeof(double))
     for tree in range(job.begin, job.end + 1):
         while member < job.n_members and job.counts[member] == tree:
             store_sums(plan.n_outputs, job.base, b, job.members + member * size)
@@ -215,6 +232,11 @@ cdef void sum_block(const plan_t *plan, const source_t *source, const job_t *job
         if tree < job.end:
             find_leaves(plan, tree, b, False)
             add_values(plan, job, tree, b)
+            if job.support != NULL and plan.has_empty[tree]:
+                add_empty(plan, job, tree, b)
+    if job.support != NULL:
+        memcpy(job.support + b.row, b.n_empty, b.n * sizeof(double))
+        memcpy(job.support + source.n_rows + b.row, b.n_empty + SKB_BLOCK, b.n * sizeof(double))
     if job.acc != NULL:
         store_sums(plan.n_outputs, NULL, b, job.acc)
 
@@ -317,8 +339,19 @@ cdef int open_members(const int64_t[::1] counts, double[:, :, ::1] members, cons
     return 0
 
 
+cdef int open_support(const double[::1] empty_add, double[:, ::1] support, Py_ssize_t n_rows, const plan_t *plan,
+                      job_t *job) except -1:
+    if plan.empty == NULL:
+        raise ValueError("No leaf of the forest is without training rows.")
+    if empty_add.shape[0] != plan.n_trees or support.shape[0] != 2 or support.shape[1] != n_rows:
+        raise ValueError(f"empty_add and support must have the shapes ({plan.n_trees},) and (2, {n_rows}).")
+    if n_rows:
+        job.empty_add, job.support = &empty_add[0], &support[0, 0]
+    return 0
+
+
 def accumulate(dict layout, x, tuple bins, columns, Py_ssize_t begin, Py_ssize_t end, *, mul=None, add=None, base=None,
-               acc=None, member_counts=None, members=None, int n_threads=1):
+               acc=None, member_counts=None, members=None, empty_add=None, support=None, int n_threads=1):
     """Apply ``F = F * mul[t] + add[t] * value_t(x)`` for the trees ``begin <= t < end`` to every row.
 
     Parameters
@@ -344,6 +377,11 @@ def accumulate(dict layout, x, tuple bins, columns, Py_ssize_t begin, Py_ssize_t
         Ascending counts of trees, from tree 0, within begin and end.
     members : float64 array of shape (n_members, n_rows, n_outputs), or None
         OUT: base plus the state of the recurrence after so many trees.
+    empty_add : float64 array of shape (n_trees,), or None
+        What a leaf without training rows adds to the variance of a row.
+    support : float64 array of shape (2, n_rows), or None
+        OUT: number of leaves without training rows that the row falls into, and the sum of their `empty_add`. The
+        layout must know of such leaves.
     n_threads : int
         Upper limit; small inputs stay in the calling thread.
     """
@@ -361,6 +399,8 @@ def accumulate(dict layout, x, tuple bins, columns, Py_ssize_t begin, Py_ssize_t
         open_sums(acc, source.n_rows, plan.n_outputs, &job)
     if members is not None:
         open_members(member_counts, members, base, source.n_rows, plan.n_outputs, &job)
+    if support is not None:
+        open_support(empty_add, support, source.n_rows, &plan, &job)
     if source.n_rows:
         run(&plan, &source, &job, end - begin, n_threads)
     del owner

@@ -214,7 +214,10 @@ cdef void leaf_pass(tree_t *s, step_t *p, int t) noexcept nogil:
 
 
 cdef void leaf_values(tree_t *s, step_t *p) noexcept nogil:
-    """Step of every leaf: -eps (G + sigma sqrt(D) xi) / D with D = W + lambda, or H + lambda for Newton leaves."""
+    """Step of every leaf: -eps (G + sigma sqrt(D) xi) / D with D = W + lambda, or H + lambda for Newton leaves.
+
+    A leaf without rows has no gradient and takes no noise: its step is the mean of its prior, 0 within its bounds.
+    """
     cdef int width = 2 * p.n_outputs + 1
     cdef double unit = 1.0 / p.weight_scale
     cdef double W, G, H, D, metric, value
@@ -239,7 +242,9 @@ cdef void leaf_values(tree_t *s, step_t *p) noexcept nogil:
             D = (H if p.newton else p.curvature * W) + p.lambda_
             D = leaf_denominator(&p.loss, k, G / p.gradient_scale, D)
             value = 0.0
-            if W > 0.0 and D > 0.0:
+            if W == 0.0 and s.scan.bounded:
+                value = p.learning_rate * max(s.nodes[p.leaves[i]].bounds[0], min(s.nodes[p.leaves[i]].bounds[1], 0.0))
+            elif W > 0.0 and D > 0.0:
                 if p.sigma > 0.0:
                     G += p.sigma * sqrt(D * metric) * skb_normal(skb_key(p.seed, STREAM_LEAF, p.iteration, k), i)
                 value = -G / D

@@ -29,6 +29,7 @@ cdef extern from "split.h" nogil:
     void skb_left_sums(const int64_t *hist, int n_bins, int words, int bin, int missing_right, const uint8_t *set,
                        int64_t *out) noexcept
     bint skb_words_zero(const int64_t *e, int words) noexcept
+    bint skb_in_set(const uint8_t *set, int code) noexcept
     int skb_category_order(const skb_scan_t *c, const int64_t *hist, int n_bins, uint8_t *order) noexcept
     void skb_category_set(const uint8_t *order, int n_bins, int position, uint8_t *set) noexcept
     void skb_category_fill(const int64_t *hist, int n_bins, int words, int left_heavier, uint8_t *set) noexcept

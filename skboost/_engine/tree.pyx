@@ -5,9 +5,10 @@ is in levels.pyx.
 """
 
 from libc.stdint cimport int32_t, int64_t, uint8_t, uint64_t
-from libc.string cimport memset
+from libc.string cimport memcpy, memset
 
 from skboost._engine.memory cimport give_slot, reserve_lists, reserve_nodes, reserve_private, take_slot
+from skboost._engine.prior cimport draw_test, prior_drawn, spread_bin, weighs_enough
 from skboost._engine.split cimport (
     SKB_INVALID,
     SKB_TIE,
@@ -20,7 +21,7 @@ from skboost._engine.split cimport (
     skb_node_value,
     skb_score,
 )
-from skboost._engine.types cimport POLICY_LOSSGUIDE, POLICY_SYMMETRIC, item_t, node_t, tree_t
+from skboost._engine.types cimport POLICY_LOSSGUIDE, POLICY_SYMMETRIC, item_t, level_t, node_t, tree_t
 
 cdef extern from "hist.h" nogil:
     int32_t skb_lo(int64_t v)
@@ -30,17 +31,6 @@ cdef enum:
 
 
 # ---------------------------------------------------------------- nodes
-
-cdef bint feature_allowed(const tree_t *s, int node, int feature) noexcept nogil:
-    """True when some interaction group that holds all features above this node also holds `feature`."""
-    cdef int group
-    if s.n_groups == 0:
-        return True
-    for group in range(s.n_groups):
-        if s.node_groups[<size_t>node * s.n_groups + group] and s.groups[<size_t>group * s.n_features + feature]:
-            return True
-    return False
-
 
 cdef void restrict_groups(tree_t *s, int parent, int child, int feature) noexcept nogil:
     cdef int group
@@ -187,12 +177,19 @@ cdef void plan_scan(tree_t *s, int node) noexcept nogil:
         score_node(s, node)
 
 
+cdef bint too_light(const tree_t *s, const node_t *p, int child) noexcept nogil:
+    """Whether a child breaks the leaf minimum; one that was drawn may have no rows at all."""
+    return s.nodes[child].weight < s.min_weight and not (p.prior and s.nodes[child].n_rows == 0)
+
+
 cdef void take_back(tree_t *s, int node) noexcept nogil:
-    """Undo the split of a node of a symmetric tree: its rows stay together in this level."""
+    """Undo the split of a node: its rows stay together, in a symmetric tree for this level only."""
     cdef node_t *p = &s.nodes[node]
     s.nodes[p.left].dead = s.nodes[p.right].dead = 1
     p.left = p.right = p.level = -1
     s.n_leaves -= 1
+    if s.policy != POLICY_SYMMETRIC:
+        give_slot(s, node)
 
 
 cdef void plan_children(tree_t *s) noexcept nogil:
@@ -208,15 +205,15 @@ cdef void plan_children(tree_t *s) noexcept nogil:
         node = s.batch[i]
         measure_children(s, i, node)
         p = &s.nodes[node]
-        if s.nodes[p.left].weight < s.min_weight or s.nodes[p.right].weight < s.min_weight:
-            if s.policy == POLICY_SYMMETRIC:
-                take_back(s, node)
-                continue
+        # a searched split of a node of its own is proven
+        if (s.policy == POLICY_SYMMETRIC or p.prior) and (too_light(s, p, p.left) or too_light(s, p, p.right)):
+            take_back(s, node)
     if s.policy == POLICY_SYMMETRIC:
         plan_level(s)
     elif s.n_leaves < s.max_leaves:
         for i in range(s.n_batch):
-            plan_pair(s, s.batch[i])
+            if s.nodes[s.batch[i]].left >= 0:
+                plan_pair(s, s.batch[i])
     reserve_private(s, s.n_by_rows)
 
 
@@ -265,8 +262,8 @@ cdef void set_split(tree_t *s, int node, int feature, const skb_best_t *best) no
     cdef bint left_heavier
     cdef int w
     p.feature = feature
-    p.bin = best.bin
     p.categorical = s.is_categorical[feature]
+    p.bin = best.bin if p.categorical else spread_bin(s, &node, 1, feature, best.bin, node)
     p.missing_right = best.missing_right
     if p.categorical:
         skb_category_order(&s.scan, hist, n_bins, order)
@@ -282,13 +279,54 @@ cdef void set_split(tree_t *s, int node, int feature, const skb_best_t *best) no
         p.missing_right = 2 * skb_mass(&s.scan, left) < skb_mass(&s.scan, s.totals + <size_t>node * words)
 
 
+cdef bint set_drawn(tree_t *s, int node) noexcept nogil:
+    """Record a drawn test of a node and the sums of its left child; False when it does not suit the node."""
+    cdef node_t *p = &s.nodes[node]
+    cdef int words = s.scan.n_words
+    cdef int64_t *left = s.left_totals + <size_t>node * words
+    cdef const int64_t *total = s.totals + <size_t>node * words
+    cdef int64_t right[256]
+    cdef level_t test
+    cdef int w
+    if not draw_test(s, node, node, &test) or not weighs_enough(s, node, &test):
+        return False
+    for w in range(words):
+        right[w] = total[w] - left[w]
+    if breaks_order(s, p, test.feature, left, right):
+        return False
+    p.prior = True
+    p.feature, p.bin, p.missing_right, p.categorical = test.feature, test.bin, test.missing_right, test.categorical
+    memcpy(p.left_set, test.left_set, 32)
+    p.prior_gain = max(0.0, skb_score(&s.scan, left, p.bounds[0], p.bounds[1])
+                       + skb_score(&s.scan, right, p.bounds[0], p.bounds[1]) - p.score)
+    return True
+
+
+cdef bint breaks_order(const tree_t *s, const node_t *p, int feature, const int64_t *left,
+                       const int64_t *right) noexcept nogil:
+    """Whether two children would break the monotone constraint of a feature."""
+    cdef double vl, vr
+    if not s.scan.bounded or not s.monotone[feature]:
+        return False
+    vl = skb_node_value(&s.scan, left, p.bounds[0], p.bounds[1])
+    vr = skb_node_value(&s.scan, right, p.bounds[0], p.bounds[1])
+    return vl > vr if s.monotone[feature] > 0 else vl < vr
+
+
 cdef void settle_node(tree_t *s, int position, int node, bint counted) noexcept nogil:
-    """Best of one scanned node over features; ask for a weight histogram where it is not proven."""
+    """Best of one scanned node over features; ask for a weight histogram where it is not proven.
+
+    Where the split is drawn, what the best one would gain is still the node's place in the queue.
+    """
     cdef skb_best_t *best = s.best + <size_t>position * s.n_features
     cdef node_t *p = &s.nodes[node]
     cdef int feature = best_feature(s, best)
     cdef double gain
     p.gain = 0.0
+    if prior_drawn(s, node) and set_drawn(s, node):
+        p.gain = max(0.0, best[feature].score - p.score) if feature >= 0 else 0.0
+        queue_node(s, node)
+        return
     if feature >= 0:
         if not counted and not best[feature].certain:
             s.recount[s.n_recount] = position
@@ -301,6 +339,10 @@ cdef void settle_node(tree_t *s, int position, int node, bint counted) noexcept 
     if p.gain <= 0.0:
         give_slot(s, node)
         return
+    queue_node(s, node)
+
+
+cdef void queue_node(tree_t *s, int node) noexcept nogil:
     if s.n_slots - s.n_free > s.slots_kept:
         give_slot(s, node)
     s.waiting[s.n_waiting] = node

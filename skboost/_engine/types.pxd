@@ -30,12 +30,14 @@ ctypedef struct node_t:
     int missing_right
     int categorical
     int level              # symmetric: the level whose test splits this node
-    int dead               # symmetric: a child that was taken back
+    int dead               # a child that was taken back
+    int prior              # the split was drawn, not searched: a child may have no rows
     uint8_t left_set[32]   # categorical: codes that go left
     uint64_t weight        # what min_weight bounds
     size_t n_rows
     double score
-    double gain
+    double gain            # of the best split found; what a node is opened by
+    double prior_gain      # of the split that was drawn
     double bounds[2]       # monotone constraints: range of the value
     int64_t *hist          # histogram slot or NULL
 
@@ -52,6 +54,7 @@ ctypedef struct level_t:
     int bin
     int missing_right
     int categorical
+    int prior
     uint8_t left_set[32]
     double gain
 
@@ -81,6 +84,10 @@ ctypedef struct tree_t:
     const uint8_t *groups  # (n_groups, n_features)
     const int32_t *features
     int n_listed
+    double prior_rate      # chance that a split is drawn
+    bint spread_ties       # a cut among cells without rows is drawn
+    uint64_t seed
+    uint64_t iteration
     # threads and rows
     int n_threads          # of this tree
     int max_threads        # of any tree; sizes of arrays by thread

@@ -86,6 +86,10 @@ class TreeRules:
         Newton leaves; False for losses of constant second derivative, where both are the same.
     curvature : float
         Constant that multiplies the weights in the denominators of gradient leaves.
+    prior_split_rate : float
+        Chance that a split is drawn instead of searched.
+    spread_ties : bool
+        Whether a searched cut among cells without rows is drawn; False takes the lowest.
     """
 
     grow_policy: str
@@ -100,6 +104,8 @@ class TreeRules:
     groups: np.ndarray | None
     newton: bool
     curvature: float
+    prior_split_rate: float
+    spread_ties: bool
 
 
 def weights_for_trainer(rows):
@@ -221,6 +227,8 @@ def _engine_rules(rules, units_per_weight):
         "curvature": rules.curvature,
         "monotone": rules.monotone,
         "groups": rules.groups,
+        "prior_rate": rules.prior_split_rate,
+        "spread_ties": rules.spread_ties,
     }
 
 
@@ -272,7 +280,7 @@ def held_out_variance(rows, loss, rules, seed, n_threads):
     if not held.any():
         return 2.0 * loss.mean_loss(rows.y, np.zeros((1, len(rows.y))), base, rows.weight)
     train_rows, held_rows = part.take(train), part.take(held)
-    rules = replace(rules, learning_rate=0.1, subsample=1.0)
+    rules = replace(rules, learning_rate=0.1, subsample=1.0, prior_split_rate=0.0, spread_ties=False)
     chain = Chain(train_rows, loss, base, rules, seed, n_threads)
     score = np.zeros((len(held_rows.y), 1))
     best, done = math.inf, 0

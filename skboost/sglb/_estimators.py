@@ -6,7 +6,7 @@ import numpy as np
 from sklearn.base import ClassifierMixin, RegressorMixin
 from sklearn.utils.validation import check_is_fitted
 
-from skboost import _uncertainty
+from skboost import _support
 from skboost._compat import Interval, StrOptions
 from skboost._losses import make_loss
 from skboost._validation import apply_class_weight
@@ -77,6 +77,17 @@ class SGLBRegressor(RegressorMixin, BaseSGLB):
         What predictions use: the last state of the chain, or the mean of the raw scores over the second half of the
         chain. A switch of predictions, which `set_params` may change after the fit; virtual ensembles and uncertainties
         do not depend on it. "mean" does not go with `early_stopping`, which scores the last state.
+    prior_split_rate : float or None, default=None
+        Chance that a split is drawn at random instead of searched, once per level of a symmetric tree and once per node
+        of others: one of the columns, one of its cuts. A drawn split may leave a child without training rows; its value
+        keeps the variance of its prior, which `predict_uncertainty` adds to the knowledge of what falls there. None:
+        0.15 with `posterior_sampling`, else 0.
+    n_prior_cuts : int or None, default=None
+        Number of cuts of every numeric column that are spread evenly over its range and beyond it, so that gaps in the
+        data and what lies outside have bins of their own; at most 128. None: 32 where `prior_split_rate` is above 0,
+        else 0.
+    cut_margin : float or None, default=None
+        How far these cuts reach beyond the data on each side, in units of their range. None: 0.5.
     noise_variance : float or "auto", default="auto"
         Variance of the target around the model, for loss="squared_error" with noise. "auto" measures it on held-out
         rows of a short fit without noise.
@@ -189,6 +200,9 @@ class SGLBRegressor(RegressorMixin, BaseSGLB):
         model_shrink_mode="constant",
         leaf_estimation="gradient",
         averaging="last",
+        prior_split_rate=None,
+        n_prior_cuts=None,
+        cut_margin=None,
         noise_variance="auto",
         early_stopping=False,
         validation_fraction=0.1,
@@ -221,6 +235,9 @@ class SGLBRegressor(RegressorMixin, BaseSGLB):
         self.model_shrink_mode = model_shrink_mode
         self.leaf_estimation = leaf_estimation
         self.averaging = averaging
+        self.prior_split_rate = prior_split_rate
+        self.n_prior_cuts = n_prior_cuts
+        self.cut_margin = cut_margin
         self.noise_variance = noise_variance
         self.early_stopping = early_stopping
         self.validation_fraction = validation_fraction
@@ -336,12 +353,14 @@ class SGLBRegressor(RegressorMixin, BaseSGLB):
         ValueError
             If `n_members` is not an integer of at least 1 or needs more iterations than there are.
         """
-        counts, raw = self._member_raw(X, n_members)
+        counts, raw, variance, support = self._member_support(X, n_members)
         if self._loss.predicts_spread:
-            parts = _uncertainty.gaussian(*self._loss.mean_variance(raw))
+            parts = _support.gaussian(*self._loss.mean_variance(raw), variance)
+        elif self._loss.log_link:
+            parts = _support.log_link(self._from_raw(raw, self._loss), variance)
         else:
-            parts = _uncertainty.regression(self._from_raw(raw, self._loss))
-        return self._as_uncertainty(parts, counts)
+            parts = _support.regression(self._from_raw(raw, self._loss), variance)
+        return self._as_uncertainty(parts, support, counts)
 
 
 class SGLBClassifier(ClassifierMixin, BaseSGLB):
@@ -408,6 +427,17 @@ class SGLBClassifier(ClassifierMixin, BaseSGLB):
         What predictions use: the last state of the chain, or the mean of the raw scores over the second half of the
         chain. A switch of predictions, which `set_params` may change after the fit; virtual ensembles and uncertainties
         do not depend on it. "mean" does not go with `early_stopping`, which scores the last state.
+    prior_split_rate : float or None, default=None
+        Chance that a split is drawn at random instead of searched, once per level of a symmetric tree and once per node
+        of others: one of the columns, one of its cuts. A drawn split may leave a child without training rows; its value
+        keeps the variance of its prior, which `predict_uncertainty` adds to the knowledge of what falls there. None:
+        0.15 with `posterior_sampling`, else 0.
+    n_prior_cuts : int or None, default=None
+        Number of cuts of every numeric column that are spread evenly over its range and beyond it, so that gaps in the
+        data and what lies outside have bins of their own; at most 128. None: 32 where `prior_split_rate` is above 0,
+        else 0.
+    cut_margin : float or None, default=None
+        How far these cuts reach beyond the data on each side, in units of their range. None: 0.5.
     early_stopping : bool, default=False
         Stop when the score has not grown for `n_iter_no_change` iterations and keep the best model. It selects an
         early state of the chain, so leave it off when the uncertainties matter.
@@ -519,6 +549,9 @@ class SGLBClassifier(ClassifierMixin, BaseSGLB):
         model_shrink_mode="constant",
         leaf_estimation="gradient",
         averaging="last",
+        prior_split_rate=None,
+        n_prior_cuts=None,
+        cut_margin=None,
         early_stopping=False,
         validation_fraction=0.1,
         n_iter_no_change=10,
@@ -551,6 +584,9 @@ class SGLBClassifier(ClassifierMixin, BaseSGLB):
         self.model_shrink_mode = model_shrink_mode
         self.leaf_estimation = leaf_estimation
         self.averaging = averaging
+        self.prior_split_rate = prior_split_rate
+        self.n_prior_cuts = n_prior_cuts
+        self.cut_margin = cut_margin
         self.early_stopping = early_stopping
         self.validation_fraction = validation_fraction
         self.n_iter_no_change = n_iter_no_change
@@ -747,6 +783,9 @@ class SGLBClassifier(ClassifierMixin, BaseSGLB):
         ValueError
             If `n_members` is not an integer of at least 1 or needs more iterations than there are.
         """
-        counts, raw = self._member_raw(X, n_members)
-        parts = _uncertainty.binary(raw[..., 0]) if raw.shape[-1] == 1 else _uncertainty.multinomial(raw)
-        return self._as_uncertainty(parts, counts)
+        counts, raw, variance, support = self._member_support(X, n_members)
+        if raw.shape[-1] == 1:
+            parts = _support.binary(raw[..., 0], variance)
+        else:
+            parts = _support.multinomial(raw, variance)
+        return self._as_uncertainty(parts, support, counts)

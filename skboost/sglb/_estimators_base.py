@@ -10,7 +10,7 @@ from sklearn.base import BaseEstimator, ClassifierMixin, RegressorMixin
 from sklearn.metrics import check_scoring
 from sklearn.utils.validation import check_is_fitted
 
-from skboost._binning import BinMapper
+from skboost._binning import MOST_PRIOR_CUTS, BinMapper
 from skboost._compat import Interval, RealNotInt, StrOptions, check_parameters
 from skboost._early_stopping import EarlyStopping
 from skboost._losses import Loss
@@ -29,7 +29,7 @@ from skboost._validation import (
 )
 from skboost.sglb._chain import Chain, Rows, TreeRules, held_out_variance, target_ranks
 from skboost.sglb._monitor import LossScore, Monitor, ValidationRows, run
-from skboost.sglb._schedule import check_dynamics, n_drawn_features, resolve_dynamics
+from skboost.sglb._schedule import check_dynamics, n_drawn_features, resolve_dynamics, resolve_prior
 from skboost.sglb._warm_start import (
     ChainRecord,
     check_same_chain,
@@ -101,6 +101,9 @@ class BaseSGLB(BaseEstimator):
         "model_shrink_mode": [StrOptions({"constant", "decreasing"})],
         "leaf_estimation": [StrOptions({"gradient", "newton"})],
         "averaging": [StrOptions({"last", "mean"})],
+        "prior_split_rate": [Interval(numbers.Real, 0, 1, closed="both"), None],
+        "n_prior_cuts": [Interval(numbers.Integral, 0, MOST_PRIOR_CUTS, closed="both"), None],
+        "cut_margin": [Interval(numbers.Real, 0, None, closed="left"), None],
         "early_stopping": ["boolean"],
         "validation_fraction": [
             Interval(RealNotInt, 0, 1, closed="neither"),
@@ -198,6 +201,7 @@ class BaseSGLB(BaseEstimator):
 
     def _check_params_jointly(self):
         check_dynamics(self)
+        resolve_prior(self)
         if self.early_stopping and self.averaging == "mean":
             raise ValueError(
                 "averaging='mean' does not go with early_stopping=True, which scores the last state of the chain; use "
@@ -243,7 +247,9 @@ class BaseSGLB(BaseEstimator):
         weight, leaf_weight = self._weights(data)
         loss.check_target(data.y, weight)
         loss = loss.bind(data.y, weight)
-        mapper = BinMapper(self.max_bins).fit(data.X, data.sample_weight, data.is_categorical, n_threads)
+        prior = resolve_prior(self)
+        mapper = BinMapper(self.max_bins, prior.n_cuts, prior.margin)
+        mapper.fit(data.X, data.sample_weight, data.is_categorical, n_threads)
         codes_col, codes_row = mapper.transform(data.X, n_threads)
         draws = self.subsample < 1 or self.early_stopping or self.langevin or self.posterior_sampling
         hashes = row_hashes(codes_row, data.n_features, n_threads) if draws else None
@@ -303,6 +309,7 @@ class BaseSGLB(BaseEstimator):
             "_loss": task.loss,
             "_record": record,
             "_mean_add": forest.mean_coefficients(),
+            "_empty_variance": record.empty_variance,
             "n_iter_": n_iter,
             "train_score_": np.array(monitor.train_scores),
             "validation_score_": np.array(monitor.validation_scores),
@@ -330,6 +337,7 @@ class BaseSGLB(BaseEstimator):
         leaves = self.max_leaf_nodes
         if leaves is None and self.grow_policy == "lossguide":
             leaves = LOSSGUIDE_LEAVES
+        prior = resolve_prior(self)
         return TreeRules(
             grow_policy=self.grow_policy,
             learning_rate=float(self.learning_rate),
@@ -343,6 +351,8 @@ class BaseSGLB(BaseEstimator):
             groups=table,
             newton=self.leaf_estimation == "newton" and not loss.constant_hessian,
             curvature=loss.leaf_curvature,
+            prior_split_rate=prior.split_rate,
+            spread_ties=prior.active,
         )
 
     def _resolve_noise_variance(self, task, rules, dynamics, warm):
@@ -484,6 +494,13 @@ class BaseSGLB(BaseEstimator):
         source, n_threads = self._source(X)
         return counts, self._forest.margins(source, counts, n_threads=n_threads)
 
+    def _member_support(self, X, n_members):
+        """Return (counts, raw scores of the members, variance from leaves without training rows, support)."""
+        check_is_fitted(self)
+        counts = member_schedule(self.n_iter_, n_members)
+        source, n_threads = self._source(X)
+        return counts, *self._forest.support(source, counts, self._empty_variance, n_threads=n_threads)
+
     def apply(self, X):
         """Return the leaf that each row falls into, for every iteration.
 
@@ -501,8 +518,8 @@ class BaseSGLB(BaseEstimator):
         return self._forest.apply(source, n_threads=n_threads)
 
     @staticmethod
-    def _as_uncertainty(parts, counts):
-        return Uncertainty(parts.mean, parts.knowledge, parts.data, parts.total, None, counts)
+    def _as_uncertainty(parts, support, counts):
+        return Uncertainty(parts.mean, parts.knowledge, parts.data, parts.total, support, counts)
 
 
 def _none_if_ones(weight):

@@ -10,6 +10,10 @@ from dataclasses import dataclass
 
 # Inverse temperature of posterior sampling when none is given; chosen by measurement, see "What is measured".
 DEFAULT_TEMPERATURE = 100.0
+# Chance of a drawn split, number of prior cuts and their reach, of posterior sampling; chosen by measurement too.
+DEFAULT_PRIOR_SPLIT_RATE = 0.15
+DEFAULT_PRIOR_CUTS = 32
+DEFAULT_CUT_MARGIN = 0.5
 # CatBoost's inverse temperature of Langevin boosting without posterior sampling.
 LANGEVIN_TEMPERATURE = 10000.0
 
@@ -107,6 +111,61 @@ def check_dynamics(params):
             raise ValueError(f"model_shrink_mode='decreasing' needs model_shrink_rate in (0, 1), got {rate!r}.")
     elif rate is not None and rate * params.learning_rate >= 1:
         raise ValueError(f"model_shrink_rate * learning_rate must be below 1, got {rate!r} * {params.learning_rate!r}.")
+
+
+@dataclass(frozen=True)
+class PriorRules:
+    """Cuts and splits that follow a prior instead of the data.
+
+    Attributes
+    ----------
+    split_rate : float
+        Chance that a split is drawn.
+    n_cuts : int
+        Number of prior cuts of a numeric column.
+    margin : float
+        How far they reach beyond the data, in units of the range.
+    """
+
+    split_rate: float
+    n_cuts: int
+    margin: float
+
+    @property
+    def active(self):
+        """Whether trees differ from those without a prior on structures."""
+        return self.split_rate > 0 or self.n_cuts > 0
+
+
+def resolve_prior(params):
+    """Return the prior on structures that the parameters ask for.
+
+    Parameters
+    ----------
+    params : object
+        With the attributes posterior_sampling, prior_split_rate, n_prior_cuts, cut_margin; None stands for the default
+        that goes with the others.
+
+    Returns
+    -------
+    PriorRules
+
+    Raises
+    ------
+    ValueError
+        If `cut_margin` is given without prior cuts.
+    """
+    rate, n_cuts = params.prior_split_rate, params.n_prior_cuts
+    if rate is None:
+        rate = DEFAULT_PRIOR_SPLIT_RATE if params.posterior_sampling else 0.0
+    if n_cuts is None:
+        n_cuts = DEFAULT_PRIOR_CUTS if rate > 0 else 0
+    if params.cut_margin is not None and not n_cuts:
+        raise ValueError(
+            f"cut_margin={params.cut_margin!r} needs prior cuts: set n_prior_cuts or prior_split_rate above 0, or leave "
+            "cut_margin at None."
+        )
+    return PriorRules(float(rate), int(n_cuts), DEFAULT_CUT_MARGIN if params.cut_margin is None else params.cut_margin)
 
 
 def n_drawn_features(max_features, n_features):

@@ -24,6 +24,7 @@ RULE_NAMES = {
     "monotone": "monotonic_cst",
     "groups": "interaction_cst",
     "newton": "leaf_estimation",
+    "spread_ties": "the prior cuts (n_prior_cuts, prior_split_rate)",
 }
 DYNAMICS_NAMES = {
     "temperature": "the noise (posterior_sampling, langevin, diffusion_temperature)",
@@ -76,6 +77,12 @@ class ChainRecord:
     held_out: float | None
     scoring: tuple | None
 
+    @property
+    def empty_variance(self):
+        """Prior variance of the step of a leaf without training rows, whose denominator is one row or the penalty."""
+        sigma = self.dynamics.sigma(self.rules.learning_rate, self.noise_variance)
+        return (self.rules.learning_rate * sigma) ** 2 / max(self.rules.l2_regularization, 1.0)
+
 
 def check_same_chain(old, new):
     """Raise ValueError, naming all differences, unless the chain of the record `new` may go on from that of `old`."""
@@ -97,7 +104,8 @@ def _changes(old, new):
     if not same_loss:
         yield "loss"
     if not same_columns:
-        yield "X or categorical_features" if old.max_bins == new.max_bins else "max_bins"
+        same = old.max_bins == new.max_bins
+        yield "X, categorical_features or the prior cuts (n_prior_cuts, cut_margin)" if same else "max_bins"
     if old.held_out != new.held_out:
         # Other rows are left to train on then, so that nothing can be said of the target.
         yield "early_stopping or validation_fraction"

@@ -86,7 +86,7 @@ def twin_cuts(x, weights, max_bins, equals_up=False):
 
 
 def cuts_of(x, weights=None, max_bins=255, n_threads=1):
-    cuts, n_cuts = binning.find_cuts(x.reshape(len(x), -1), weights, np.zeros(1, dtype=np.uint8), max_bins, n_threads)
+    cuts, n_cuts, _ = binning.find_cuts(x.reshape(len(x), -1), weights, np.zeros(1, dtype=np.uint8), max_bins, n_threads)
     assert np.all(np.isinf(cuts[0, n_cuts[0] :]))
     return cuts[0, : n_cuts[0]]
 
@@ -334,7 +334,7 @@ def test_empty_shapes():
     columns, rows = binning.transform(np.empty((3, 0)), *no_features, np.empty(0), np.empty(0, dtype=np.uint8), 1, True)
     assert columns.shape == (0, 3)
     assert rows.shape == (3, 0)
-    cuts, n_cuts = binning.find_cuts(np.empty((0, 2)), None, np.zeros(2, dtype=np.uint8), 255, 1)
+    cuts, n_cuts, _ = binning.find_cuts(np.empty((0, 2)), None, np.zeros(2, dtype=np.uint8), 255, 1)
     assert np.all(np.isinf(cuts))
     assert n_cuts.tolist() == [0, 0]
     assert len(binning.distinct_values(np.empty(0), None)[0]) == 0

@@ -1,0 +1,160 @@
+"""What leaves without training rows add to the uncertainty that members show.
+
+The step of such a leaf keeps its prior: a normal variate of known variance. So the raw score of a row is that of a
+member plus a normal offset of variance V. Decompositions here are over members and offsets together; where V is 0 they
+are those over the members, bit for bit.
+"""
+
+import numpy as np
+from scipy.special import ndtri
+
+from skboost import _uncertainty
+from skboost._engine.langevin import leaf_normals
+from skboost._uncertainty import Decomposition
+
+# Offsets of a score: the middle quantiles of as many equal parts of the normal law, scaled to variance 1.
+N_QUANTILES = 16
+# Offset vectors of several scores: drawn once for all, each with its negative, every score scaled to variance 1.
+N_VECTORS = 32
+# Rows whose offsets are looked at together.
+BLOCK_ROWS = 4096
+# Largest exponent of a mean with log link that stays finite.
+LARGEST_EXPONENT = 700.0
+
+
+def regression(members, variance):
+    """Decompose predictions whose link is the identity.
+
+    Parameters
+    ----------
+    members : array-like of shape (n_members, n_samples)
+        Predictions.
+    variance : ndarray of shape (n_samples,)
+        Variance of the offsets, in squared units of the predictions.
+
+    Returns
+    -------
+    Decomposition
+        As of ``skboost._uncertainty.regression``.
+    """
+    parts = _uncertainty.regression(members)
+    return parts._replace(knowledge=parts.knowledge + variance)
+
+
+def log_link(means, variance):
+    """Decompose predictions whose link is the log, offsets being added to their logs.
+
+    Parameters
+    ----------
+    means : array-like of shape (n_members, n_samples)
+        Predictions, above 0.
+    variance : ndarray of shape (n_samples,)
+        Variance of the offsets.
+
+    Returns
+    -------
+    Decomposition
+        Mean and variance over members and log-normal factors, in closed form; ``data`` and ``total`` are None.
+    """
+    means = np.asarray(means, dtype=np.float64)
+    parts = _uncertainty.regression(means)
+    touched = np.flatnonzero(variance > 0)
+    if not len(touched):
+        return parts
+    mean, knowledge = parts.mean, parts.knowledge.copy()
+    v = variance[touched]
+    largest = np.log(means[:, touched].max(axis=0))
+    # E[exp(z)] = exp(v / 2), E[exp(2 z)] = exp(2 v); beyond the largest number there is nothing to tell apart.
+    factor = np.exp(np.minimum(v / 2, LARGEST_EXPONENT - np.maximum(largest, 0)))
+    spread = np.exp(np.minimum(2 * v, LARGEST_EXPONENT - np.maximum(2 * largest, 0)))
+    squares = knowledge[touched] + mean[touched] ** 2
+    knowledge[touched] = spread * squares - (factor * mean[touched]) ** 2
+    mean[touched] *= factor
+    return Decomposition(mean, np.maximum(knowledge, parts.knowledge), None, None)
+
+
+def gaussian(means, variances, variance):
+    """Decompose predicted distributions given by their means and variances.
+
+    Parameters
+    ----------
+    means, variances : array-like of shape (n_members, n_samples)
+        As of ``skboost._uncertainty.gaussian``.
+    variance : ndarray of shape (n_samples,)
+        Variance of the offsets of the means, in units of the mean variance of the sample: noise on a mean is measured
+        in standard deviations of the target.
+
+    Returns
+    -------
+    Decomposition
+        As of ``skboost._uncertainty.gaussian``.
+    """
+    parts = _uncertainty.gaussian(means, variances)
+    knowledge = parts.knowledge + variance * parts.data
+    return parts._replace(knowledge=knowledge, total=parts.data + knowledge)
+
+
+def binary(margins, variance):
+    """Decompose the log-odds of two classes.
+
+    Parameters
+    ----------
+    margins : array-like of shape (n_members, n_samples)
+        Log-odds of class 1.
+    variance : ndarray of shape (n_samples,)
+        Variance of the offsets.
+
+    Returns
+    -------
+    Decomposition
+        As of ``skboost._uncertainty.binary``; `mean` includes the offsets.
+    """
+    quantiles = ndtri((np.arange(N_QUANTILES) + 0.5) / N_QUANTILES)
+    return _with_offsets(_uncertainty.binary, margins, variance, _of_variance_one(quantiles))
+
+
+def multinomial(margins, variance):
+    """Decompose the raw scores of several classes, whose offsets are independent.
+
+    Parameters
+    ----------
+    margins : array-like of shape (n_members, n_samples, n_classes)
+        Raw scores.
+    variance : ndarray of shape (n_samples,)
+        Variance of the offsets of every class.
+
+    Returns
+    -------
+    Decomposition
+        As of ``skboost._uncertainty.multinomial``; `mean` includes the offsets.
+    """
+    vectors = np.empty((np.shape(margins)[2], N_VECTORS // 2))
+    for k, row in enumerate(vectors):
+        leaf_normals(0, 0, 0, k, row)
+    vectors = np.concatenate([vectors, -vectors], axis=1)
+    return _with_offsets(_uncertainty.multinomial, margins, variance, np.stack([_of_variance_one(v) for v in vectors], 1))
+
+
+def _of_variance_one(values):
+    total = 0.0
+    for value in values.tolist():  # in order: NumPy sums in vectors, as wide as the processor has them
+        total += value * value
+    return values / np.sqrt(total / len(values))
+
+
+def _with_offsets(decompose, margins, variance, offsets):
+    """Decompose the margins of all members with all offsets; offsets are (n,) or (n, n_classes)."""
+    margins = np.asarray(margins, dtype=np.float64)
+    parts = decompose(margins)
+    touched = np.flatnonzero(variance > 0)
+    for start in range(0, len(touched), BLOCK_ROWS):
+        rows = touched[start : start + BLOCK_ROWS]
+        deviation = np.sqrt(variance[rows])
+        if offsets.ndim == 1:
+            moved = margins[:, None, rows] + offsets[:, None] * deviation
+        else:
+            moved = margins[:, None, rows] + offsets[:, None, :] * deviation[:, None]
+        found = decompose(moved.reshape(-1, *moved.shape[2:]))
+        for whole, part in zip(parts, found, strict=True):
+            whole[rows] = part
+    return parts
