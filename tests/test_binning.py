@@ -273,7 +273,11 @@ def test_tampered_pickles_are_refused(name):
 
 
 def test_mappers_without_tables_are_saved_too():
-    assert vars(pickle.loads(pickle.dumps(BinMapper(9)))) == {"max_bins": 9}
+    assert vars(pickle.loads(pickle.dumps(BinMapper(9, 3, 0.25)))) == {
+        "max_bins": 9,
+        "n_prior_cuts": 3,
+        "cut_margin": 0.25,
+    }
     mapper = BinMapper().fit(np.arange(4.0).reshape(2, 2))
     del mapper.cuts
     text = pickle.dumps(mapper)
