@@ -109,7 +109,8 @@ cdef void score_node(tree_t *s, int node) noexcept nogil:
 
 cdef bint splittable(const tree_t *s, int node) noexcept nogil:
     cdef const node_t *p = &s.nodes[node]
-    return p.n_rows > 1 and p.weight >= 2 * s.min_weight and p.depth < s.max_depth
+    # one row can be split off from nothing; then a row of weight 2 must be treated as two rows are
+    return (p.n_rows > 1 or s.prior_rate > 0.0) and p.weight >= 2 * s.min_weight and p.depth < s.max_depth
 
 
 cdef void measure_children(tree_t *s, int position, int node) noexcept nogil:
