@@ -28,8 +28,8 @@ knowledge (_total: by total uncertainty), area under mean error against share ke
 shifted rows over that of test rows. Errors are standard errors over the seeds. loss/best divides by the smallest loss
 of the case.
 
-Every fit runs in a process of its own, and finished cells are kept in the cache file, so an interrupted run goes on
-where it was; a cell is known by the versions of the libraries and not by their code, so take a new file, or --again,
+Every case and seed has a process of its own, and finished cells are kept in the cache file, so an interrupted run goes
+on where it was; a cell is known by the versions of the libraries and not by their code, so take a new file, or --again,
 after a change. Processes that run side by side need files of their own, which --read puts together.
 """
 
@@ -39,8 +39,11 @@ import importlib.metadata
 import itertools
 import json
 import os
+import signal
 import subprocess
 import sys
+import tempfile
+import threading
 from collections import Counter
 from pathlib import Path
 
@@ -94,36 +97,73 @@ def version(method):
     return importlib.metadata.version("scikit-learn") if method == "isolation-forest" else skboost.__version__
 
 
-def key_of(a, case, pseudo, seed, method, settings):
-    text = " ".join(f"{k}={json.dumps(v)}" for k, v in settings.items())
-    return f"{case}/{pseudo or 'test'}/{a.max_rows}+{a.max_shifted}/{seed}/{method} {version(method)}/{text}"
+def key_in(job, method):
+    """Return the name of one cell in the cache."""
+    settings = " ".join(f"{k}={json.dumps(v)}" for k, v in job["settings"].items())
+    where = f"{job['case']}/{job['pseudo'] or 'test'}/{job['max_rows']}+{job['max_shifted']}/{job['seed']}"
+    return f"{where}/{method} {version(method)}/{settings}"
 
 
-def run_child(job, a):
-    """Run one job in a fresh interpreter; returns its answer or {"error": ...}."""
+def answers_of(jobs, a):
+    """Yield (job, answer), running the jobs in a fresh interpreter one after another; {"error": ...} is an answer.
+
+    A job that kills the interpreter, or takes too long, costs its own answer alone: the others run in a new one.
+    """
     env = dict(os.environ, PYTHONWARNINGS="ignore")
     for name in ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS"):
         env[name] = str(a.threads)
-    command = [sys.executable, os.path.abspath(__file__), "child", json.dumps(job)]
-    try:
-        done = subprocess.run(command, env=env, capture_output=True, text=True, timeout=a.timeout)
-    except subprocess.TimeoutExpired:
-        return {"error": f"over {a.timeout:.0f} s"}
-    for line in done.stdout.splitlines():
-        if line.startswith("RESULT "):
-            return json.loads(line[7:])
-    return {"error": (done.stderr.strip().splitlines() or ["no output"])[-1][:200]}
+    command = [sys.executable, os.path.abspath(__file__), "child"]
+    while jobs:
+        with tempfile.TemporaryFile("w+") as errors:
+            pipes = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE, "stderr": errors}
+            process = subprocess.Popen(command, env=env, text=True, **pipes)
+            with process:
+                process.stdin.write(json.dumps(jobs))
+                process.stdin.close()
+                lines = lines_in_time(process, a.timeout)
+                for line in (line for line in lines if line.startswith("RESULT ")):
+                    yield jobs[0], json.loads(line[7:])
+                    jobs = jobs[1:]
+            if jobs:
+                errors.seek(0)
+                said = (errors.read().strip().splitlines() or [f"exit code {process.returncode}"])[-1][:200]
+                slow = f"over {a.timeout:.0f} s"
+                yield jobs[0], {"error": slow if process.returncode == -signal.SIGKILL else said}
+                jobs = jobs[1:]
 
 
-def child(job):
-    """Return {method: metrics} of one case, seed and setting."""
-    sizes = {"max_rows": job["max_rows"], "max_shifted": job["max_shifted"]}
-    parts = make_parts(job["case"], job["seed"], job["folder"], pseudo=job["pseudo"], **sizes)
+def lines_in_time(process, timeout):
+    """Yield the lines of a process, which is killed when one takes too long."""
+    while True:
+        timer = threading.Timer(timeout, process.kill)
+        timer.start()
+        line = process.stdout.readline()
+        timer.cancel()
+        if not line:
+            return
+        yield line
+
+
+def child(jobs):
+    """Run the jobs of one case and seed and print their answers."""
+    parts = None
+    for job in jobs:
+        try:
+            if parts is None:
+                sizes = {"max_rows": job["max_rows"], "max_shifted": job["max_shifted"]}
+                parts = make_parts(job["case"], job["seed"], job["folder"], pseudo=job["pseudo"], **sizes)
+            answer = answer_of(job, parts)
+        except NotAvailable as reason:
+            answer = {"unavailable": str(reason)}
+        except Exception as error:
+            answer = {"error": f"{type(error).__name__}: {error}"[:200]}
+        print("RESULT " + json.dumps(answer), flush=True)
+
+
+def answer_of(job, parts):
+    """Return {method: metrics} of one job."""
     function = METHODS[job["methods"][0]][0]
-    try:
-        found = function(job["methods"], parts, job["seed"], job["threads"], job["settings"])
-    except NotAvailable as reason:
-        return {"unavailable": str(reason)}
+    found = function(job["methods"], parts, job["seed"], job["threads"], job["settings"])
     facts = {"n_train": len(parts.y_train), "n_in": int((~parts.shifted).sum()), "n_out": int(parts.shifted.sum())}
     return {name: measure(parts, scores) | facts for name, scores in found.items()}
 
@@ -147,35 +187,32 @@ def run(a):
     known = read_cache(*a.read) | own
     failed = Counter()
     pseudos = a.pseudo if a.command == "tune" else [None]
-    for seed, case, pseudo in itertools.product(a.seeds, a.cases, pseudos):
-        for methods, settings in jobs_of(a):
-            keys = {m: key_of(a, case, pseudo, seed, m, settings) for m in methods}
-            missing = [m for m in methods if keys[m] not in known or m in a.again]
-            if not missing or a.tables_only:
-                continue
-            job = {"case": case, "pseudo": pseudo, "seed": seed, "methods": missing, "settings": settings}
-            job |= {"folder": a.data_folder, "threads": a.threads}
-            answer = run_child(job | {"max_rows": a.max_rows, "max_shifted": a.max_shifted}, a)
-            for method in missing:
-                known.pop(keys[method], None)
+    for place in itertools.product(a.seeds, a.cases, pseudos) if not a.tables_only else []:
+        for job, answer in answers_of(jobs_of(a, *place, known), a):
+            for method in job["methods"]:
+                key = key_in(job, method)
+                known.pop(key, None)
                 if method in answer:
-                    known[keys[method]] = own[keys[method]] = answer[method]
+                    known[key] = own[key] = answer[method]
                 else:
                     failed[method, ": ".join(*answer.items())] += 1
-                print(keys[method], brief(answer.get(method, answer)), file=sys.stderr, flush=True)
+                print(key, brief(answer.get(method, answer)), file=sys.stderr, flush=True)
             if a.cache:
                 write_cache(a.cache, own)
     return known, failed
 
 
-def jobs_of(a):
-    """Return lists of methods that one process runs, with their settings."""
+def jobs_of(a, seed, case, pseudo, known):
+    """Return the jobs of one case and seed whose answers are not known: methods of the same fits, with a setting."""
     jobs = {}
     for method, settings in rows_of(a):
         function = METHODS[method][0]
         group = function.__name__ if function in TOGETHER else method
-        jobs.setdefault((group, json.dumps(settings)), ([], settings))[0].append(method)
-    return jobs.values()
+        job = {"case": case, "pseudo": pseudo, "seed": seed, "methods": [], "settings": settings}
+        job |= {"max_rows": a.max_rows, "max_shifted": a.max_shifted, "folder": a.data_folder, "threads": a.threads}
+        if method in a.again or key_in(job, method) not in known:
+            jobs.setdefault((group, json.dumps(settings)), job)["methods"].append(method)
+    return list(jobs.values())
 
 
 def brief(answer):
@@ -195,7 +232,9 @@ class Table:
         self.pseudos = a.pseudo if a.command == "tune" else [None]
         self.cells = {}
         for seed, case, pseudo, row in itertools.product(a.seeds, a.cases, self.pseudos, range(len(self.rows))):
-            key = key_of(a, case, pseudo, seed, *self.rows[row])
+            method, settings = self.rows[row]
+            job = {"case": case, "pseudo": pseudo, "seed": seed, "settings": settings}
+            key = key_in(job | {"max_rows": a.max_rows, "max_shifted": a.max_shifted}, method)
             if key in cells:
                 self.cells[case, pseudo, seed, row] = dict(cells[key])
         for (case, pseudo, seed, _), cell in self.cells.items():
@@ -324,21 +363,21 @@ def parser():
         p.add_argument("--repeat", type=int, default=1, help="seeds")
         p.add_argument("--first-seed", type=int, default=0)
         p.add_argument("--threads", type=int, default=2)
-        p.add_argument("--timeout", type=float, default=3600, help="seconds one process may take")
+        p.add_argument("--timeout", type=float, default=3600, help="seconds one job may take")
         p.add_argument("--cache", help="file of the finished cells")
         p.add_argument("--read", nargs="+", default=[], help="further such files, not written to")
         p.add_argument("--again", nargs="+", default=[], choices=list(METHODS), help="methods not taken from the files")
         p.add_argument("--tables-only", action="store_true", help="fit nothing")
         p.add_argument("--csv", help="write all metrics of all cases to this file")
     sub.choices["tune"].add_argument("--pseudo", nargs="+", choices=PSEUDO_SHIFTS, default=PSEUDO_SHIFTS)
-    sub.add_parser("child").add_argument("job")
+    sub.add_parser("child", help="what the other two start; reads its jobs from standard input")
     return ap
 
 
 def main():
     a = parser().parse_args()
     if a.command == "child":
-        print("RESULT " + json.dumps(child(json.loads(a.job))), flush=True)
+        child(json.load(sys.stdin))
         return
     a.settings = [settings_of(pairs) for pairs in a.settings or [[]]]
     a.seeds = range(a.first_seed, a.first_seed + a.repeat)
