@@ -1,6 +1,7 @@
 """Cases of shifted data for shifts.py: the rows of the domain, the shifted rows, and shifts made inside a domain."""
 
 import importlib.util
+import re
 import sys
 from dataclasses import dataclass
 from pathlib import Path
@@ -46,22 +47,26 @@ def task_of(case):
 
 
 def read(name, folder):
-    """Return (X, y, masks by shift) of one data set."""
+    """Return (X, y, masks by shift, names of X's columns in the conditions of each shift) of one data set."""
     spec = importlib.util.spec_from_file_location("load", Path(folder) / "load.py")
     module = importlib.util.module_from_spec(spec)
     sys.modules["load"] = module
     spec.loader.exec_module(module)
     X, y, facts = module.load(name)
-    return X, np.asarray(y), facts["shifts"]
+    words = {shift: set(re.findall(r"\w+", " ".join(pair.values()))) for shift, pair in facts["shift"].items()}
+    return X, np.asarray(y), facts["shifts"], {k: [c for c in X.columns if c in w] for k, w in words.items()}
 
 
-def make_parts(case, seed, folder, *, max_rows, max_shifted, pseudo=None):
+def make_parts(case, seed, folder, *, max_rows, max_shifted, hide=False, pseudo=None):
     """Return the `Parts` of one case and seed.
 
-    With `pseudo` they are made of the training rows alone, so no row that a test of the case uses is looked at.
+    With `hide` the columns that define the shift are left out. With `pseudo` the parts are made of the training rows
+    alone, so no row that a test of the case uses is looked at.
     """
     name, shift = case.split("/")
-    X, y, masks = read(name, folder)
+    X, y, masks, defining = read(name, folder)
+    if hide:
+        X = X.drop(columns=defining.get(shift, []))
     rng = np.random.default_rng(seed)
     if shift == "control":
         order = rng.permutation(len(y))

@@ -10,8 +10,9 @@ domain and shifted. CatBoost must be importable for the methods named after it.
 
 test: a seed draws rows of the domain, a quarter of them for the test, and shifted rows; each method is fitted on the
 other three quarters and scores both kinds of test rows. Controls are cases without a shift: an AUC away from 0.5 there
-is noise or a mistake. tune: the same with shifts made of the training rows of each case alone, the ends of their first
-principal component and clusters left out, so settings can be compared without looking at a row of the test.
+is noise or a mistake. Many shifts are defined by a column that methods see, so a value out of range gives the row away;
+--hide leaves these columns out. tune: the same with shifts made of the training rows of each case alone, the ends of
+their first principal component and clusters left out, so settings can be compared without a look at a row of the test.
 
 Our methods get the parameters of ``--set`` and else the defaults; each ``--set`` is one setting, a bare one the
 defaults. Models of CatBoost follow n_estimators, learning_rate and max_depth. "sglb" is one chain with ten members of
@@ -100,7 +101,8 @@ def version(method):
 def key_in(job, method):
     """Return the name of one cell in the cache."""
     settings = " ".join(f"{k}={json.dumps(v)}" for k, v in job["settings"].items())
-    where = f"{job['case']}/{job['pseudo'] or 'test'}/{job['max_rows']}+{job['max_shifted']}/{job['seed']}"
+    where = f"{job['case']}/{job['pseudo'] or 'test'}/{job['max_rows']}+{job['max_shifted']}"
+    where += f"{'/hidden' if job['hide'] else ''}/{job['seed']}"
     return f"{where}/{method} {version(method)}/{settings}"
 
 
@@ -150,8 +152,8 @@ def child(jobs):
     for job in jobs:
         try:
             if parts is None:
-                sizes = {"max_rows": job["max_rows"], "max_shifted": job["max_shifted"]}
-                parts = make_parts(job["case"], job["seed"], job["folder"], pseudo=job["pseudo"], **sizes)
+                given = {name: job[name] for name in ("max_rows", "max_shifted", "hide", "pseudo")}
+                parts = make_parts(job["case"], job["seed"], job["folder"], **given)
             answer = answer_of(job, parts)
         except NotAvailable as reason:
             answer = {"unavailable": str(reason)}
@@ -209,7 +211,8 @@ def jobs_of(a, seed, case, pseudo, known):
         function = METHODS[method][0]
         group = function.__name__ if function in TOGETHER else method
         job = {"case": case, "pseudo": pseudo, "seed": seed, "methods": [], "settings": settings}
-        job |= {"max_rows": a.max_rows, "max_shifted": a.max_shifted, "folder": a.data_folder, "threads": a.threads}
+        job |= {"max_rows": a.max_rows, "max_shifted": a.max_shifted, "hide": a.hide}
+        job |= {"folder": a.data_folder, "threads": a.threads}
         if method in a.again or key_in(job, method) not in known:
             jobs.setdefault((group, json.dumps(settings)), job)["methods"].append(method)
     return list(jobs.values())
@@ -234,7 +237,7 @@ class Table:
         for seed, case, pseudo, row in itertools.product(a.seeds, a.cases, self.pseudos, range(len(self.rows))):
             method, settings = self.rows[row]
             job = {"case": case, "pseudo": pseudo, "seed": seed, "settings": settings}
-            key = key_in(job | {"max_rows": a.max_rows, "max_shifted": a.max_shifted}, method)
+            key = key_in(job | {"max_rows": a.max_rows, "max_shifted": a.max_shifted, "hide": a.hide}, method)
             if key in cells:
                 self.cells[case, pseudo, seed, row] = dict(cells[key])
         for (case, pseudo, seed, _), cell in self.cells.items():
@@ -360,6 +363,7 @@ def parser():
         p.add_argument("--set", nargs="*", action="append", dest="settings", metavar="NAME=VALUE", help="one setting")
         p.add_argument("--max-rows", type=int, default=6000, help="rows of the domain, 0 for all")
         p.add_argument("--max-shifted", type=int, default=1500)
+        p.add_argument("--hide", action="store_true", help="leave out the columns that define the shift")
         p.add_argument("--repeat", type=int, default=1, help="seeds")
         p.add_argument("--first-seed", type=int, default=0)
         p.add_argument("--threads", type=int, default=2)
