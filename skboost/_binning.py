@@ -163,9 +163,8 @@ class BinMapper:
         self.cuts, n_cuts, ranges = binning.find_cuts(X, weights, self.is_categorical, n_from_data, n_threads)
         if self.n_prior_cuts:
             for feature in np.flatnonzero(~np.isnan(ranges[:, 0])):
-                merged = np.union1d(
-                    self.cuts[feature, : n_cuts[feature]], prior_cuts(*ranges[feature], self.n_prior_cuts, self.cut_margin)
-                )
+                prior = prior_cuts(*ranges[feature], self.n_prior_cuts, self.cut_margin)
+                merged = np.union1d(self.cuts[feature, : n_cuts[feature]], prior)
                 n_cuts[feature] = len(merged)
                 self.cuts[feature, : len(merged)] = merged
         self.n_bins = n_cuts + np.int32(2)

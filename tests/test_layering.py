@@ -1,11 +1,11 @@
 """Imports point down: the layers of the house, read from the sources without importing them.
 
-    L6  skboost/__init__
-    L5  uncertainty, inspection, lightgbm, datasets, metrics
-    L4  sglb/_estimators, ebm/_estimators, gaussian_process, inference   (_validation just below them)
-    L3  the other modules of sglb and ebm, _uncertainty
-    L2  the other private modules at the top
-    L1  _engine
+L6  skboost/__init__
+L5  uncertainty, inspection, lightgbm, datasets, metrics
+L4  sglb/_estimators, ebm/_estimators, gaussian_process, inference   (_validation just below them)
+L3  the other modules of sglb and ebm, _uncertainty
+L2  the other private modules at the top
+L1  _engine
 """
 
 import ast

@@ -106,9 +106,7 @@ class InteractionDisplay:
             If the term does not exist or is of one feature.
         """
         display = cls(pair_shape(estimator, term), score_name=score_name(estimator))
-        return display.plot(
-            ax=ax, class_label=class_label, empty=empty, coverage=coverage, limit=limit, cmap=cmap
-        )
+        return display.plot(ax=ax, class_label=class_label, empty=empty, coverage=coverage, limit=limit, cmap=cmap)
 
     def plot(self, ax=None, *, class_label=None, empty="fade", coverage=1.0, limit=None, cmap="RdBu_r"):
         """Draw the picture.

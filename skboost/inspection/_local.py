@@ -97,9 +97,7 @@ class LocalExplanationDisplay:
         if len(np.shape(X)) != 2 or np.shape(X)[0] != 1:
             raise ValueError(f"X must be one row of shape (1, n_features), got shape {np.shape(X)}: pass X.iloc[[i]].")
         row = Row(estimator, X, y, class_label, init_score)
-        display = cls(
-            row.contributions, row.labels(), row.intercept, header=row.header(), score_name=row.score_name
-        )
+        display = cls(row.contributions, row.labels(), row.intercept, header=row.header(), score_name=row.score_name)
         return display.plot(ax=ax, max_terms=max_terms)
 
     def plot(self, ax=None, *, max_terms=12):
@@ -146,13 +144,16 @@ class LocalExplanationDisplay:
         intercept = float(self.intercept)
         # The labels of the bars will take a part of the width.
         lines = wrap(self.header, int(0.9 * _style.title_room(self.ax_)))
-        self.ax_.set_title(
-            "\n".join(lines), loc="left", fontsize=10.5, color=_style.INK, fontweight="bold", pad=20
-        )
+        self.ax_.set_title("\n".join(lines), loc="left", fontsize=10.5, color=_style.INK, fontweight="bold", pad=20)
         self.ax_.annotate(
             f"score {_style.number(intercept + total)} = intercept {_style.number(intercept)} "
             f"{'-' if total < 0 else '+'} terms {_style.number(abs(total))}",
-            (0.0, 1.0), xycoords="axes fraction", xytext=(0, 5), textcoords="offset points", va="bottom", fontsize=8.5,
+            (0.0, 1.0),
+            xycoords="axes fraction",
+            xytext=(0, 5),
+            textcoords="offset points",
+            va="bottom",
+            fontsize=8.5,
             color=_style.GREY,
         )
 

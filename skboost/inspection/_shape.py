@@ -264,7 +264,13 @@ class ShapeDisplay:
         ax.tick_params(labelleft=False, left=False)
         ax.set_xticks([])
         words = ax.text(
-            0.0, -0.02, f"missing\n{percent}", transform=ax.get_xaxis_transform(), ha="center", va="top", fontsize=8,
+            0.0,
+            -0.02,
+            f"missing\n{percent}",
+            transform=ax.get_xaxis_transform(),
+            ha="center",
+            va="top",
+            fontsize=8,
             color=_style.INK,
         )
         # There is room beside the strip or the tick labels; the layout must not make more.
@@ -301,8 +307,13 @@ class ShapeDisplay:
         if self._band:
             self.points_.append(
                 self.ax_.errorbar(
-                    places[seen], values[cells][seen], deviations[cells][seen], fmt="none", ecolor=_style.INK,
-                    elinewidth=1.1, capsize=2.5,
+                    places[seen],
+                    values[cells][seen],
+                    deviations[cells][seen],
+                    fmt="none",
+                    ecolor=_style.INK,
+                    elinewidth=1.1,
+                    capsize=2.5,
                 )
             )
         # A bar of no height cannot be seen: say where the score of an unseen category is.
@@ -334,7 +345,11 @@ class ShapeDisplay:
             ax.spines["bottom"].set_visible(False)
         if len(curves) > 1:
             ax.legend(
-                fontsize=8, frameon=False, ncols=min(len(curves), LEGEND_COLUMNS), columnspacing=1.2, handletextpad=0.5,
+                fontsize=8,
+                frameon=False,
+                ncols=min(len(curves), LEGEND_COLUMNS),
+                columnspacing=1.2,
+                handletextpad=0.5,
                 loc="upper center" if self.y_limits is None else "best",
             )
         self.axes_ = [panel for panel in (ax, self.missing_ax_, self.density_ax_) if panel is not None]
@@ -370,8 +385,18 @@ def _chosen_categories(curves, weights, max_categories, order):
 
 def _point(ax, x, y, spread, colour, *, hollow=False, name=None):
     return ax.errorbar(
-        x, y, spread, fmt="D" if hollow else "o", color=colour, markersize=4.5, markeredgewidth=1.1,
-        markerfacecolor="white" if hollow else colour, elinewidth=1.1, capsize=2.5, zorder=4, label=_label(name),
+        x,
+        y,
+        spread,
+        fmt="D" if hollow else "o",
+        color=colour,
+        markersize=4.5,
+        markeredgewidth=1.1,
+        markerfacecolor="white" if hollow else colour,
+        elinewidth=1.1,
+        capsize=2.5,
+        zorder=4,
+        label=_label(name),
     )
 
 

@@ -150,7 +150,13 @@ class Page:
         )
         lines = [line for note in notes for line in wrap(note, NOTES_WIDTH, subsequent_indent="   ")]
         text = self._text.text(
-            0.0, 0.0, "\n".join(lines), transform=self._text.transAxes, va="bottom", fontsize=8.5, color=_style.GREY,
+            0.0,
+            0.0,
+            "\n".join(lines),
+            transform=self._text.transAxes,
+            va="bottom",
+            fontsize=8.5,
+            color=_style.GREY,
             linespacing=1.5,
         )
         text.set_in_layout(False)

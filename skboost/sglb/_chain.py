@@ -104,8 +104,8 @@ class TreeRules:
     groups: np.ndarray | None
     newton: bool
     curvature: float
-    prior_split_rate: float
-    spread_ties: bool
+    prior_split_rate: float = 0.0
+    spread_ties: bool = False
 
 
 def weights_for_trainer(rows):

@@ -6,10 +6,10 @@ import numpy as np
 from sklearn.base import ClassifierMixin, RegressorMixin
 from sklearn.utils.validation import check_is_fitted
 
-from skboost import _support
 from skboost._compat import Interval, StrOptions
 from skboost._losses import make_loss
 from skboost._validation import apply_class_weight
+from skboost.sglb import _support
 from skboost.sglb._estimators_base import BaseSGLB, StageClassifier, StageRegressor
 
 
@@ -77,6 +77,9 @@ class SGLBRegressor(RegressorMixin, BaseSGLB):
         What predictions use: the last state of the chain, or the mean of the raw scores over the second half of the
         chain. A switch of predictions, which `set_params` may change after the fit; virtual ensembles and uncertainties
         do not depend on it. "mean" does not go with `early_stopping`, which scores the last state.
+    noise_variance : float or "auto", default="auto"
+        Variance of the target around the model, for loss="squared_error" with noise. "auto" measures it on held-out
+        rows of a short fit without noise.
     prior_split_rate : float or None, default=None
         Chance that a split is drawn at random instead of searched, once per level of a symmetric tree and once per node
         of others: one of the columns, one of its cuts. A drawn split may leave a child without training rows; its value
@@ -88,9 +91,6 @@ class SGLBRegressor(RegressorMixin, BaseSGLB):
         else 0.
     cut_margin : float or None, default=None
         How far these cuts reach beyond the data on each side, in units of their range. None: 0.5.
-    noise_variance : float or "auto", default="auto"
-        Variance of the target around the model, for loss="squared_error" with noise. "auto" measures it on held-out
-        rows of a short fit without noise.
     early_stopping : bool, default=False
         Stop when the score has not grown for `n_iter_no_change` iterations and keep the best model. It selects an
         early state of the chain, so leave it off when the uncertainties matter.
@@ -200,10 +200,10 @@ class SGLBRegressor(RegressorMixin, BaseSGLB):
         model_shrink_mode="constant",
         leaf_estimation="gradient",
         averaging="last",
+        noise_variance="auto",
         prior_split_rate=None,
         n_prior_cuts=None,
         cut_margin=None,
-        noise_variance="auto",
         early_stopping=False,
         validation_fraction=0.1,
         n_iter_no_change=10,
@@ -235,10 +235,10 @@ class SGLBRegressor(RegressorMixin, BaseSGLB):
         self.model_shrink_mode = model_shrink_mode
         self.leaf_estimation = leaf_estimation
         self.averaging = averaging
+        self.noise_variance = noise_variance
         self.prior_split_rate = prior_split_rate
         self.n_prior_cuts = n_prior_cuts
         self.cut_margin = cut_margin
-        self.noise_variance = noise_variance
         self.early_stopping = early_stopping
         self.validation_fraction = validation_fraction
         self.n_iter_no_change = n_iter_no_change
@@ -784,8 +784,6 @@ class SGLBClassifier(ClassifierMixin, BaseSGLB):
             If `n_members` is not an integer of at least 1 or needs more iterations than there are.
         """
         counts, raw, variance, support = self._member_support(X, n_members)
-        if raw.shape[-1] == 1:
-            parts = _support.binary(raw[..., 0], variance)
-        else:
-            parts = _support.multinomial(raw, variance)
+        one_score = raw.shape[-1] == 1
+        parts = _support.binary(raw[..., 0], variance) if one_score else _support.multinomial(raw, variance)
         return self._as_uncertainty(parts, support, counts)

@@ -162,8 +162,8 @@ def resolve_prior(params):
         n_cuts = DEFAULT_PRIOR_CUTS if rate > 0 else 0
     if params.cut_margin is not None and not n_cuts:
         raise ValueError(
-            f"cut_margin={params.cut_margin!r} needs prior cuts: set n_prior_cuts or prior_split_rate above 0, or leave "
-            "cut_margin at None."
+            f"cut_margin={params.cut_margin!r} needs prior cuts: set n_prior_cuts or prior_split_rate above 0, or "
+            "cut_margin=None."
         )
     return PriorRules(float(rate), int(n_cuts), DEFAULT_CUT_MARGIN if params.cut_margin is None else params.cut_margin)
 

@@ -86,7 +86,8 @@ def twin_cuts(x, weights, max_bins, equals_up=False):
 
 
 def cuts_of(x, weights=None, max_bins=255, n_threads=1):
-    cuts, n_cuts, _ = binning.find_cuts(x.reshape(len(x), -1), weights, np.zeros(1, dtype=np.uint8), max_bins, n_threads)
+    no = np.zeros(1, dtype=np.uint8)
+    cuts, n_cuts, _ = binning.find_cuts(x.reshape(len(x), -1), weights, no, max_bins, n_threads)
     assert np.all(np.isinf(cuts[0, n_cuts[0] :]))
     return cuts[0, : n_cuts[0]]
 

@@ -97,6 +97,4 @@ def test_the_summary_of_everything(model):
     titles = {ax.get_title(loc="left") for ax in figure.axes}
     assert {"age", "fare", "port", "Importance of terms"} <= titles
     bars = TermImportanceDisplay.from_estimator(model)
-    np.testing.assert_array_equal(
-        [bar.get_width() for bar in bars.bars_], np.sort(model.term_importances())[::-1]
-    )
+    np.testing.assert_array_equal([bar.get_width() for bar in bars.bars_], np.sort(model.term_importances())[::-1])

@@ -16,9 +16,7 @@ DEVIATIONS = [0.1, 0.2, 0.3, 0.4]
 
 def age(missing_weight=0.0, **kwargs):
     weights = [10.0, 30.0, 20.0, 40.0, 0.0, missing_weight]
-    return term(
-        [numeric("age", EDGES, 0.0, 10.0)], [*VALUES, 0.0, -0.75], [*DEVIATIONS, 0.0, 0.15], weights, **kwargs
-    )
+    return term([numeric("age", EDGES, 0.0, 10.0)], [*VALUES, 0.0, -0.75], [*DEVIATIONS, 0.0, 0.15], weights, **kwargs)
 
 
 def colours(missing_weight=25.0):
@@ -220,9 +218,7 @@ def test_axes_that_are_given_keep_to_their_place(pyplot, layout):
     boxes = [ax.get_position() for ax in display.axes_]
     for i, first in enumerate(boxes):
         for second in boxes[i + 1 :]:
-            assert not (
-                first.x0 < second.x1 and second.x0 < first.x1 and first.y0 < second.y1 and second.y0 < first.y1
-            )
+            assert not (first.x0 < second.x1 and second.x0 < first.x1 and first.y0 < second.y1 and second.y0 < first.y1)
 
 
 def test_axes_placed_by_hand_are_divided_too(pyplot):

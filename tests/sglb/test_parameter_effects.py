@@ -169,7 +169,7 @@ def test_leaf_minimum_ignores_class_weights(grow_policy, weighted, seed):
     for class_weight in ("balanced", {10: 0.01, 20: 1.0, 30: 50.0}):
         params = {"class_weight": class_weight, "grow_policy": grow_policy, "min_samples_leaf": 15}
         model = make_estimator("multiclass", **params).fit(X, y, weight)
-        sizes = list(weights_of_leaves(model, X, counted))
+        sizes = [size[size > 0] for size in weights_of_leaves(model, X, counted)]
         assert min(size.min() for size in sizes) >= 15
         assert max(len(size) for size in sizes) > 1
 
@@ -388,7 +388,7 @@ def test_number_of_bins(max_bins):
     rng = np.random.default_rng(0)
     X = np.stack([rng.normal(size=2000), rng.integers(0, 5, 2000), rng.integers(0, 300, 2000)], axis=1).astype(float)
     y = np.sin(X[:, 0]) + X[:, 1]
-    model = make_estimator(max_bins=max_bins, categorical_features=[2]).fit(X, y)
+    model = make_estimator(max_bins=max_bins, categorical_features=[2], n_prior_cuts=0).fit(X, y)
     assert (model._mapper.n_bins - 1).tolist() == [max_bins, min(max_bins, 5), max_bins]
     assert len(np.unique(model._mapper.transform(X)[0][0])) == max_bins
 

@@ -344,7 +344,7 @@ def test_leaf_noise_is_independent_of_the_seed_of_another_fit_and_normal():
     eps, l2, T = 0.1, 0.0, 1.0
     params = {
         "n_estimators": 1, "max_depth": 3, "l2_regularization": l2, "noise_variance": 1.0, "diffusion_temperature": T,
-        "learning_rate": eps, "min_samples_leaf": 1,
+        "learning_rate": eps, "min_samples_leaf": 1, "prior_split_rate": 0,
     }  # fmt: skip
     one, other = (
         [SGLBRegressor(**params, random_state=s).fit(X, y) for s in seeds] for seeds in (range(130), range(130, 260))
@@ -392,7 +392,7 @@ def test_structure_noise_of_a_row_grows_with_the_root_of_its_weight():
     """On a column without signal the gain of the only split is noise^2 (1 / W1 + 1 / W2), weights or not."""
     n, sigma2 = 40, 2 / 0.1
     X, y = np.repeat([0.0, 1.0], n // 2)[:, None], np.zeros(n)
-    params = {"n_estimators": 1, "max_depth": 1, "l2_regularization": 0.0, "noise_variance": 1.0, "min_samples_leaf": 1}
+    params = {"n_estimators": 1, "max_depth": 1, "l2_regularization": 0.0, "noise_variance": 1.0, "prior_split_rate": 0}
     for weight in (None, np.full(n, 3.0), np.full(n, 2.5)):
         fits = [
             SGLBRegressor(**params, diffusion_temperature=1.0, random_state=s).fit(X, y, weight) for s in range(1000)

@@ -204,7 +204,7 @@ def test_shapes_of_regression(loss):
     result = model.predict_uncertainty(X, 6)
     assert isinstance(result, Uncertainty)
     assert result.mean.shape == result.knowledge.shape == (50,)
-    assert result.support is None
+    np.testing.assert_array_equal(result.support, 1.0)  # rows of the fit
     assert (result.data is None) == (result.total is None) == (loss != "gaussian")
     assert all(stage.shape == (50,) for stage in model.staged_predict(X))
 

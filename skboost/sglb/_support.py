@@ -131,8 +131,8 @@ def multinomial(margins, variance):
     vectors = np.empty((np.shape(margins)[2], N_VECTORS // 2))
     for k, row in enumerate(vectors):
         leaf_normals(0, 0, 0, k, row)
-    vectors = np.concatenate([vectors, -vectors], axis=1)
-    return _with_offsets(_uncertainty.multinomial, margins, variance, np.stack([_of_variance_one(v) for v in vectors], 1))
+    offsets = np.stack([_of_variance_one(np.concatenate([row, -row])) for row in vectors], axis=1)
+    return _with_offsets(_uncertainty.multinomial, margins, variance, offsets)
 
 
 def _of_variance_one(values):
