@@ -83,13 +83,27 @@ API_GROUPS = [
     (
         "skboost.inspection",
         "Inspection",
-        "Pictures of additive models: :doc:`/user_guide/explainable_boosting`.",
+        "Pictures of additive models, :doc:`/user_guide/explainable_boosting`, and of uncertainty, "
+        ":doc:`/user_guide/reading_uncertainty`.",
         [
             "plot_summary",
             "ShapeDisplay",
             "InteractionDisplay",
             "TermImportanceDisplay",
             "LocalExplanationDisplay",
+            "UncertaintyDisplay",
+        ],
+    ),
+    (
+        "skboost.metrics",
+        "Metrics",
+        "What uncertainties are good for: rejecting rows that would be predicted wrongly.",
+        [
+            "retention_curve",
+            "retention_auc",
+            "prediction_rejection_ratio",
+            "f1_retention_curve",
+            "f1_retention_auc",
         ],
     ),
 ]

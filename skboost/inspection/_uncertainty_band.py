@@ -62,6 +62,8 @@ class Band:
         classes = getattr(estimator, "classes_", None)
         table = Table(estimator, X)
         (feature,) = table.find(features, 1, "band")
+        if grid is not None and table.is_categorical[feature]:
+            raise ValueError(f"grid must be None for the categorical feature {table.names[feature]!r}.")
         ((values, n_points),) = check_grid(grid, N_POINTS, 1)
         axis = table.axis(feature, values, n_points)
         if classes is not None and class_label is None and len(classes) > 2:

@@ -132,8 +132,6 @@ class Table:
         """Return the axis of a feature; `grid` holds its values or is None for ``n_points`` of even distance."""
         name = str(self.names[feature])
         if self.is_categorical[feature]:
-            if grid is not None:
-                raise ValueError(f"grid must be None for the categorical feature {name!r}: it is drawn by category.")
             return self._category_axis(feature, name)
         observed = self.numbers(feature)
         finite = observed[np.isfinite(observed)]
