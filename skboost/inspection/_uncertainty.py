@@ -76,7 +76,7 @@ class UncertaintyDisplay:
     >>> model = SGLBRegressor(loss="gaussian", n_estimators=40, random_state=0).fit(X, y)
     >>> display = UncertaintyDisplay.from_estimator(model, X, kind="band", features="bmi", y=y)
     >>> display.ax_.get_xlabel(), len(display.bands_)
-    ('bmi', 2)
+    ('bmi   (other features at their median)', 2)
     """
 
     def __init__(self, content):

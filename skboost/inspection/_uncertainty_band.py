@@ -112,7 +112,9 @@ class Band:
         else:
             if total is not None:
                 display.points_.append(self._whiskers(ax, total, _style.BLUE, "total", 1.3))
-            display.points_.append(self._whiskers(ax, knowledge, _style.ORANGE, "knowledge", 8.0))
+            display.points_.append(
+                self._whiskers(ax, knowledge, _style.ORANGE, "knowledge", max(3.0, min(8.0, 120.0 / len(self.mean))))
+            )
             display.lines_ += ax.plot(
                 self.axis.places, self.mean, "o", color=_style.INK, markersize=4, label="mean of the members", zorder=5
             )
@@ -173,14 +175,14 @@ class Band:
 
     def _draw_class(self, display, k, colour):
         ax, x, mean = display.ax_, self.axis.places, self.mean[:, k]
-        label = "mean of the members" if len(self.shown) == 1 else _style.shorten(self.classes[k])
-        words = MEMBERS_WORDS if len(self.shown) == 1 else None
+        one = len(self.shown) == 1
+        label = "mean of the members" if one else _uncertainty_model.class_words(self.classes)[k]
         if self.axis.labels is not None:
             spread = None
             if self.members is not None:
                 # The mean may lie outside the quantiles: then there is no whisker on that side.
                 spread = np.maximum([mean - self.members[0, :, k], self.members[1, :, k] - mean], 0.0)
-            offset = 0.0 if len(self.shown) == 1 else 0.12 * (self.shown.index(k) - (len(self.shown) - 1) / 2)
+            offset = 0.0 if one else 0.12 * (self.shown.index(k) - (len(self.shown) - 1) / 2)
             display.points_.append(
                 ax.errorbar(
                     x + offset, mean, spread, fmt="o", color=colour, markersize=4.5, elinewidth=1.4, capsize=2.5,
@@ -191,7 +193,9 @@ class Band:
         if self.members is not None:
             low, high = self.members[:, :, k]
             display.bands_.append(
-                ax.fill_between(x, low, high, color=colour, alpha=0.25, linewidth=0, label=words, zorder=3)
+                ax.fill_between(
+                    x, low, high, color=colour, alpha=0.25, linewidth=0, label=MEMBERS_WORDS if one else None, zorder=3
+                )
             )
         display.lines_ += ax.plot(x, mean, color=colour, linewidth=1.6, label=label, zorder=4)
 

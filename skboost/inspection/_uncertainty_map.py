@@ -135,9 +135,9 @@ class Map:
         if self.y is None or self.classes is None:
             display.points_.append(display.ax_.scatter(x, y, color=_style.ORANGE, **style))
             return
-        for k, colour in enumerate(_style.class_colours(max(len(self.classes), 2))):
+        words = _uncertainty_model.class_words(self.classes)
+        for k, (colour, label) in enumerate(zip(_style.class_colours(max(len(words), 2)), words, strict=False)):
             own = self.y == k
-            label = _style.shorten(self.classes[k])
             display.points_.append(display.ax_.scatter(x[own], y[own], color=colour, label=label, **style))
 
     def _place_legend(self, ax, length):
@@ -151,7 +151,8 @@ class Map:
         if sum(0.4 + _style.LETTER * len(label) for label in labels) < room:
             ax.legend(ncols=len(labels), loc="lower right", bbox_to_anchor=(1.0, 1.0), **style)
         else:
-            ax.legend(ncols=4, loc="upper center", bbox_to_anchor=(0.5, -0.16), **style)
+            columns = int(_style.inches(ax)[0] / (0.4 + _style.LETTER * max(map(len, labels))))
+            ax.legend(ncols=max(columns, 1), loc="upper center", bbox_to_anchor=(0.5, -0.16), **style)
 
     def _draw_colorbar(self, display, ax):
         display.colorbar_ = display.figure_.colorbar(display.image_, cax=ax)

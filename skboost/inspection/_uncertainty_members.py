@@ -64,7 +64,8 @@ class Members:
             label = f"probability of {_style.shorten(classes[shown])}"
             predictions = predictions[:, :, shown]
             if targets is not None:
-                names = [f"{name}, truth {_style.shorten(classes[k])}" for name, k in zip(names, targets, strict=True)]
+                words = _uncertainty_model.class_words(classes)
+                names = [f"{name}, truth {words[k]}" for name, k in zip(names, targets, strict=True)]
                 targets = None
         return cls(np.asarray(iterations), predictions, names, targets, label)
 

@@ -91,6 +91,11 @@ def chosen_class(classes, class_label):
     return labels.index(class_label)
 
 
+def class_words(classes):
+    """Return labels of classes for a legend; many of them must be short."""
+    return _style.shorten_all(list(classes), 12 if len(classes) > 4 else _style.LONGEST)
+
+
 def class_positions(y, classes):
     """Return the position of each label among the classes."""
     labels = {label: k for k, label in enumerate(np.asarray(classes).tolist())}
