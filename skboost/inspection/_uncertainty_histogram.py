@@ -76,14 +76,15 @@ class Histogram:
             if (together == 0).any():
                 self._draw_zeros(display)
         colours = _style.class_colours(max(len(self.values), 2))
-        # The areas of many sets would hide one another.
-        opacity = 0.25 if len(self.values) <= 3 else 0.06
+        # The areas of many sets would hide one another: these are named by their outlines.
+        opacity, named = (0.25, 0) if len(self.values) <= 3 else (0.05, 1)
         words = _style.shorten_all(list(self.values))
         for name, values, colour in zip(words, self.values.values(), colours, strict=False):
             shares = 100.0 * np.histogram(values, edges)[0] / len(values)
-            label = f"{name} ({len(values):,} rows)"
-            display.bands_.append(ax.stairs(shares, edges, fill=True, color=colour, alpha=opacity, label=label))
-            display.lines_.append(ax.stairs(shares, edges, color=colour, linewidth=1.4))
+            labels = [None, None]
+            labels[named] = f"{name} ({len(values):,} rows)"
+            display.bands_.append(ax.stairs(shares, edges, fill=True, color=colour, alpha=opacity, label=labels[0]))
+            display.lines_.append(ax.stairs(shares, edges, color=colour, linewidth=1.4, label=labels[1]))
         self._finish(display, edges)
 
     def _draw_zeros(self, display):

@@ -241,8 +241,11 @@ def test_categories_of_a_classifier(frame):
 
     display = draw(Both(), frame, features="port", fixed={"age": 1.0})
     p = 1 / (1 + np.exp(-1.0))
-    line, _, _ = display.points_[0]
+    line, _, (bars,) = display.points_[0]
     np.testing.assert_allclose(line.get_ydata(), p)
+    # All members are above the mean here, so that there is no whisker below it.
+    high = np.quantile(1 / (1 + np.exp(-(1 + np.arange(4) / 10))), QUANTILES[1])
+    np.testing.assert_allclose(np.array(bars.get_segments())[:, :, 1], [[p, high]] * 3)
     np.testing.assert_allclose([bar.get_height() for bar in display.bars_[0]], 1.0)
     assert display.ax_.get_ylabel() == "probability of yes"
 
@@ -409,6 +412,9 @@ def test_three_sets_have_no_area_and_the_model_is_asked(X):
     model = Known()
     display = draw(model, {"a": X, "b": X + 1, "c": X[:10]}, kind="histogram", quantity="total", n_members=7)
     assert display.ax_.get_legend().get_title().get_text() == ""
+    assert legend_of(display.ax_) == ["a (40 rows)", "b (40 rows)", "c (10 rows)"]
+    many = draw(model, dict.fromkeys("abcd", X), kind="histogram")
+    assert legend_of(many.ax_) == [f"{name} (40 rows)" for name in "abcd"]
     assert model.n_members == 7
     np.testing.assert_allclose(display.content.values["c"], X[:10, 0] ** 2 + 0.25)
     assert display.ax_.get_xlabel() == "total: variance (squared units of the target)"
