@@ -24,8 +24,8 @@ from skboost.metrics import prediction_rejection_ratio
 # No plant was measured between 12 and 18 degrees, and on warm days the measurements scatter more. ``loss="gaussian"``
 # predicts a variance for each row, so the model tells two kinds of uncertainty apart: the wide band is ``total``, where
 # a new measurement can be expected, the narrow one within is ``knowledge``, how sure the curve itself is. Both are one
-# standard deviation to each side. In the gap trees repeat what they know from its edges, and so do all their members:
-# the step in the middle is no discovery, and the narrow band does not say so. The marks of the rows do.
+# standard deviation to each side. In the gap trees repeat what they know from its edges, and so do their members, which
+# agree there more than they should: look at where the rows are, too.
 
 rng = np.random.default_rng(0)
 temperature = np.concatenate([rng.uniform(5, 12, 150), rng.uniform(18, 25, 150)])
@@ -61,7 +61,7 @@ plt.show()
 #
 # Both maps are of the same model. ``data`` is large where the classes overlap, and more rows would not help there.
 # ``knowledge`` is large where the members disagree, mostly where rows are missing, and it shows how trees see the
-# plane: in rectangles that reach from the rows to infinity.
+# plane: in rectangles.
 
 figure, axes = plt.subplots(1, 2, figsize=(11, 4.2), layout="constrained")
 for quantity, ax in zip(["data", "knowledge"], axes, strict=True):
@@ -87,8 +87,8 @@ plt.show()
 #
 # If a pathologist looks at the tumours that the model is least sure of, how many errors are left? The curve is between
 # chance and an oracle that rejects exactly the wrong ones. The prediction rejection ratio is the share of the oracle's
-# gain that is reached. Wrong predictions come from classes that overlap, so that ``data`` finds them and ``knowledge``,
-# which is for rows from elsewhere, does not: ``total`` is the one to reject by.
+# gain that is reached. Wrong predictions come mostly from classes that overlap, so that ``data`` finds them better than
+# ``knowledge``, which is for rows from elsewhere: ``total``, the sum, is the one to reject by.
 
 X_tumours, y_tumours = load_breast_cancer(return_X_y=True, as_frame=True)
 X_train, X_test, y_train, y_test = train_test_split(X_tumours, y_tumours, test_size=0.5, random_state=0)

@@ -245,7 +245,7 @@ class Band:
         legend_above(ax)
 
 
-def legend_above(ax):
+def legend_above(ax, header=None):
     """Add a legend at the top of the axes, which grow by the room it needs, so that it covers nothing."""
     handles, labels = ax.get_legend_handles_labels()
     if len(handles) < 2:
@@ -254,15 +254,17 @@ def legend_above(ax):
     columns = len(handles)
     while columns > 1 and sum(0.5 + 0.06 * len(label) for label in labels[:columns]) > width:
         columns -= 1
-    n_lines = -(-len(handles) // columns)
+    n_lines = -(-len(handles) // columns) + (header is not None)
     low, high = ax.get_ylim()
     ticks = [tick for tick in ax.get_yticks() if low <= tick <= high]
     part = min((0.2 * n_lines + 0.05) / height, 0.5)
     ax.set_ylim(low, high + (high - low) * part / (1.0 - part))
     ax.set_yticks(ticks)
-    ax.legend(
-        fontsize=8, frameon=False, ncols=columns, loc="upper left", columnspacing=1.3, handletextpad=0.5, borderpad=0.1
-    )
+    legend = ax.legend(
+        fontsize=8, frameon=False, ncols=columns, loc="upper left", columnspacing=1.3, handletextpad=0.5, borderpad=0.1,
+        title=header, title_fontsize=8, alignment="left",
+    )  # fmt: skip
+    legend.get_title().set_color(_style.INK)
 
 
 def others_remark(n_others, fixed):

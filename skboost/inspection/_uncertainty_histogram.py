@@ -6,6 +6,7 @@ import numpy as np
 from sklearn.metrics import roc_auc_score
 
 from skboost.inspection import _style, _uncertainty_model
+from skboost.inspection._uncertainty_band import legend_above
 
 MIN_BINS, MAX_BINS = 10, 40
 # Positive values over more than this factor are binned by their logarithms.
@@ -112,11 +113,7 @@ class Histogram:
         _style.label(ax.set_xlabel, self.label)
         _style.title(left, f"{self.quantity.capitalize()} by data set")
         auc = self.roc_auc()
-        legend = ax.legend(
-            fontsize=8, frameon=False, title=None if auc is None else f"ROC-AUC {auc:.3f}", title_fontsize=8,
-            alignment="left", loc="best",
-        )  # fmt: skip
-        legend.get_title().set_color(_style.INK)
+        legend_above(ax, None if auc is None else f"ROC-AUC {auc:.3f}")
 
 
 def bins(values, n_bins, *, bounded=False):

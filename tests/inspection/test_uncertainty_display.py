@@ -413,11 +413,11 @@ def test_three_sets_have_no_area_and_the_model_is_asked(X):
     display = draw(model, {"a": X, "b": X + 1, "c": X[:10]}, kind="histogram", quantity="total", n_members=7)
     assert display.ax_.get_legend().get_title().get_text() == ""
     assert legend_of(display.ax_) == ["a (40 rows)", "b (40 rows)", "c (10 rows)"]
-    many = draw(model, dict.fromkeys("abcd", X), kind="histogram")
-    assert legend_of(many.ax_) == [f"{name} (40 rows)" for name in "abcd"]
     assert model.n_members == 7
     np.testing.assert_allclose(display.content.values["c"], X[:10, 0] ** 2 + 0.25)
     assert display.ax_.get_xlabel() == "total: variance (squared units of the target)"
+    many = draw(model, dict.fromkeys("abcd", X), kind="histogram")
+    assert legend_of(many.ax_) == [f"{name} (40 rows)" for name in "abcd"]
 
 
 # ---- retention
