@@ -128,7 +128,7 @@ def bins(values, n_bins, *, bounded=False):
     (True, 1e-06, 1.0)
     """
     if bounded:
-        return np.linspace(0.0, 1.0, n_bins + 1), False
+        return np.linspace(_uncertainty_model.least_support(values), 1.0, n_bins + 1), False
     positive = values[values > 0]
     if len(positive) and positive.max() > LOG_FROM * positive.min():
         low, high = positive.min(), positive.max()

@@ -11,7 +11,7 @@ from skboost.inspection._uncertainty_table import Table, check_grid
 N_POINTS = 100
 QUANTITIES = (*_uncertainty_model.QUANTITIES, "mean")
 # Grey for amounts, light at 0, so that coloured points stand out; all can be read with any colour vision.
-AMOUNT, LEVEL, PROBABILITY = "Greys", "viridis", "RdBu_r"
+AMOUNT, SUPPORT, LEVEL, PROBABILITY = "Greys", "Greys_r", "viridis", "RdBu_r"
 
 
 @dataclass(frozen=True, eq=False)
@@ -114,15 +114,18 @@ class Map:
         self._place_legend(ax, len(what))
 
     def _cmap(self):
+        # Dark is where little is known, in every picture.
         if self.quantity != "mean":
-            return AMOUNT
+            return SUPPORT if self.quantity == "support" else AMOUNT
         return LEVEL if self.classes is None else PROBABILITY
 
     def _norm(self):
-        """Return a scale from 0, or from 0 to 1 for shares; a mean in units of the target has its own range."""
+        """Return a scale from 0, from 0 to 1 for probabilities, up to 1 for support; other means have their range."""
         from matplotlib.colors import Normalize
 
-        if self.quantity == "support" or (self.quantity == "mean" and self.classes is not None):
+        if self.quantity == "support":
+            return Normalize(_uncertainty_model.least_support(self.values), 1.0)
+        if self.quantity == "mean" and self.classes is not None:
             return Normalize(0.0, 1.0)
         if self.quantity == "mean":
             return Normalize(*_style.padded(self.values.min(), self.values.max(), part=0.0))

@@ -91,6 +91,12 @@ def chosen_class(classes, class_label):
     return labels.index(class_label)
 
 
+def least_support(support):
+    """Return the lower end of a scale of support: it seldom falls far below 1."""
+    low = float(np.min(support))
+    return low if low < 1.0 else 0.0
+
+
 def class_words(classes):
     """Return labels of classes for a legend; many of them must be short."""
     return _style.shorten_all(list(classes), 12 if len(classes) > 4 else _style.LONGEST)

@@ -306,7 +306,10 @@ def test_the_map_is_the_quantity_on_the_grid(X, quantity):
         "mean": "mean prediction (units of the target)",
         "support": "support (share of the model)",
     }.get(quantity, f"{quantity}: variance (squared units of the target)")
-    assert display.image_.norm.vmin == (wanted.min() if quantity == "mean" else 0.0)
+    assert display.image_.norm.vmin == (wanted.min() if quantity in {"mean", "support"} else 0.0)
+    # Dark is where little is known.
+    dark, light = (display.image_.cmap(end)[:3] for end in ((0.0, 1.0) if quantity == "support" else (1.0, 0.0)))
+    assert quantity == "mean" or sum(dark) < sum(light)
 
 
 def test_features_of_the_map_keep_their_order_and_names(frame):
@@ -405,7 +408,8 @@ def test_little_support_is_strange():
     display = UncertaintyDisplay.from_uncertainty(sets, quantity="support")
     assert display.content.roc_auc() == 1.0
     edges = display.bands_[0].get_data().edges
-    assert (edges[0], edges[-1]) == (0.0, 1.0)
+    assert (edges[0], edges[-1]) == (0.1, 1.0)
+    assert bins(np.ones(3), 10, bounded=True)[0][0] == 0.0
 
 
 def test_three_sets_have_no_area_and_the_model_is_asked(X):
