@@ -85,9 +85,9 @@ def _doane(totals):
     """Number of bins for the histogram of fine bins."""
     n = max(float(totals.sum()), 1.0)
     share = totals / n
-    centred = np.arange(len(totals)) - share @ np.arange(len(totals))
-    second = share @ (square := centred * centred)
-    third = share @ (square * centred)
+    centred = np.arange(len(totals)) - (share * np.arange(len(totals))).sum()
+    square = centred * centred
+    second, third = (share * square).sum(), (share * square * centred).sum()
     if n <= 3 or not second > 0:
         return max(1, math.ceil(math.log2(n) + 1))
     deviation = math.sqrt(6 * (n - 2) / ((n + 1) * (n + 3)))

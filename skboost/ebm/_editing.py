@@ -89,5 +89,5 @@ def isotonic(values, weights, increasing):
 
 def better_direction(values, weights):
     """Return whether an increasing curve fits at least as well as a decreasing one."""
-    errors = [weights @ (isotonic(values, weights, direction) - values) ** 2 for direction in (True, False)]
+    errors = [(weights * (isotonic(values, weights, direction) - values) ** 2).sum() for direction in (True, False)]
     return bool(errors[0] <= errors[1])

@@ -418,12 +418,14 @@ def _importance(scores, weights, importance_type):
     """Importance of one term; the mean over classes where the scores have one more dimension than the weights."""
     known = weights > 0
     scores, weights = scores[known], weights[known]
-    weights = weights / weights.sum()
+    # Sums of products, not matrix products: these depend on the processor.
+    share = (weights / weights.sum()).reshape(-1, *[1] * (scores.ndim - 1))
     if importance_type == "min_max":
         return np.mean(scores.max(axis=0) - scores.min(axis=0))
     if importance_type == "std":
-        return np.mean(np.sqrt(weights @ (scores - weights @ scores) ** 2))
-    return np.mean(weights @ np.abs(scores))
+        offset = scores - (share * scores).sum(axis=0)
+        return np.mean(np.sqrt((share * offset * offset).sum(axis=0)))
+    return np.mean((share * np.abs(scores)).sum(axis=0))
 
 
 def _column(X, feature):

@@ -4,10 +4,11 @@ A pair is pure when its weighted row and column sums are zero. Its main effects 
 weighted two-way layout, the functional ANOVA of B. Lengerich, S. Tan, C.-H. Chang, G. Hooker and R. Caruana, Purifying
 interaction effects with the functional ANOVA, AISTATS 2020, arXiv:1911.04974. They are solved directly: alternating
 sweeps converge slowly where the two features are correlated.
+
+Nothing here calls BLAS or LAPACK, whose order of sums depends on the processor and on the number of threads.
 """
 
 import numpy as np
-from scipy.linalg import LinAlgError, cho_factor, cho_solve
 from scipy.sparse.csgraph import connected_components
 
 # The second pass removes the rounding of the first.
@@ -65,7 +66,7 @@ class Purifier:
             rows += row_part
             columns += column_part
             for effect, weight in ((rows, self._row_weight), (columns, self._column_weight)):
-                mean = weight @ effect / weight.sum()
+                mean = (weight[:, None] * effect).sum(axis=0) / weight.sum()
                 effect[weight > 0] -= mean
                 constant += mean
             pure = tensor - (rows[:, None] + columns[None] + constant)
@@ -91,35 +92,18 @@ class _TwoWay:
         self._weights = weights
         self._share = np.zeros_like(weights)  # of each cell in its column
         np.divide(weights, self._column_weight, out=self._share, where=self._column_weight > 0)
-        meet = self._share @ weights.T
-        np.fill_diagonal(meet, 0.0)
-        meet = 0.5 * (meet + meet.T)
-        # Rows that no chain of cells connects have no common scale; one row of each connected part is held at 0.
+        meet = _meetings(self._share, weights)
+        # Rows that no chain of cells connects have no common scale: each connected part has a level of its own.
         self._n_parts, self._row_part = connected_components(meet > 0, directed=False)
-        order = np.argsort(-self._row_weight, kind="stable")
-        pinned = order[np.unique(self._row_part[order], return_index=True)[1]]
-        self._free = np.setdiff1d(np.flatnonzero(self._row_weight > 0), pinned)
-        # Sums of positive terms: the diagonal keeps its digits however close two rows are.
-        system = np.diag(meet.sum(axis=1)) - meet
-        self._system = system[np.ix_(self._free, self._free)]
-        try:
-            self._factor = cho_factor(self._system)
-        except LinAlgError:
-            self._factor = None  # weights so unequal that rounding made the system indefinite
+        self._elimination = _Elimination(meet, np.argsort(self._row_weight, kind="stable"))
         column_part = self._row_part[np.argmax(weights, axis=0)]
         self._column_part = np.where(self._column_weight > 0, column_part, self._n_parts)
 
     def solve(self, row_sums, column_sums):
         """Return the effects of rows and columns with the given weighted sums."""
-        rows = np.zeros_like(row_sums)
-        if self._free.size:
-            right = (row_sums - self._share @ column_sums)[self._free]
-            if self._factor is None:
-                rows[self._free] = np.linalg.lstsq(self._system, right, rcond=None)[0]
-            else:
-                rows[self._free] = cho_solve(self._factor, right)
-        columns = _ratio(column_sums - self._weights.T @ rows, self._column_weight)
-        return self._share_levels(rows, columns)
+        rows = self._elimination.solve(row_sums - (self._share[:, :, None] * column_sums).sum(axis=1))
+        column_rest = column_sums - (self._weights[:, :, None] * rows[:, None]).sum(axis=0)
+        return self._share_levels(rows, _ratio(column_rest, self._column_weight))
 
     def _share_levels(self, rows, columns):
         """Give rows and columns of each connected part the same mean, so that neither axis is special."""
@@ -136,6 +120,58 @@ class _TwoWay:
         rows = np.where((self._row_weight > 0)[:, None], rows + shift[self._row_part], 0.0)
         columns = np.where((self._column_weight > 0)[:, None], columns - shift[self._column_part], 0.0)
         return rows.reshape(-1, n_tensors), columns.reshape(-1, n_tensors)
+
+
+class _Elimination:
+    """Solver of ``(diag(meet.sum(axis=1)) - meet) x = right`` for a symmetric `meet` of numbers of at least 0.
+
+    Rows are eliminated one after another: what a row shared with others is spread over the pairs of them. Diagonals are
+    sums of what is left, so that positive numbers are only added, multiplied and divided and keep their digits, however
+    close two rows or unequal their weights are: the elimination of W. K. Grassmann, M. I. Taksar and D. P. Heyman,
+    Regenerative analysis and steady state distributions for Markov chains, Operations Research 33, 1985.
+
+    Parameters
+    ----------
+    meet : ndarray of shape (n, n)
+        Off-diagonal elements with the opposite sign; the diagonal is not read.
+    order : ndarray of shape (n,)
+        Order of elimination; the last row of each connected part is held at 0.
+    """
+
+    def __init__(self, meet, order):
+        n = len(order)
+        meet = meet[np.ix_(order, order)]
+        self._order, self._pivots, self._spread = order, np.zeros(n), np.zeros((n, n))
+        rest = np.zeros((n, n))  # of each row, when its turn has come
+        for k in range(n):
+            rest[k, k + 1 :] = meet[k, k + 1 :] + (self._spread[:k, k, None] * rest[:k, k + 1 :]).sum(axis=0)
+            self._pivots[k] = pivot = rest[k].sum()
+            if pivot > 0:
+                self._spread[k] = rest[k] / pivot
+
+    def solve(self, right):
+        """Return the solutions for right sides of shape (n, n_tensors), each connected part of which sums to 0."""
+        right, solution = right[self._order], np.zeros_like(right)
+        for k, spread in enumerate(self._spread):
+            right[k + 1 :] += spread[k + 1 :, None] * right[k]
+        solved = _ratio(right, self._pivots)
+        for k in reversed(range(len(solved))):
+            solved[k] += (self._spread[k, k + 1 :, None] * solved[k + 1 :]).sum(axis=0)
+        solution[self._order] = solved
+        return solution
+
+
+def _meetings(share, weights):
+    """Return ``share @ weights.T``, which is symmetric, in sums of one order whatever the processor."""
+    n_rows, n_columns = weights.shape
+    meet, products = np.zeros((n_rows, n_rows)), np.empty((n_rows, n_columns))
+    for row in range(n_rows):
+        used = np.flatnonzero(weights[row])
+        if 4 * len(used) < n_columns:
+            meet[row, row:] = (share[row, used] * weights[row:, used]).sum(axis=1)
+        else:
+            meet[row, row:] = np.multiply(share[row], weights[row:], out=products[row:]).sum(axis=1)
+    return meet + np.triu(meet, 1).T
 
 
 def _part_means(effect, weight, part, n_parts):

@@ -1,7 +1,7 @@
 """From the cells that boosting fills to terms: weights, centring, purified pairs, means over bags, scores of rows.
 
 Tensors of a stage lie one after another in one array, outputs last. Cells are in stored order: missing first, unseen
-last. Everything here works on all bags; nothing copies them.
+last. Everything here works on all bags; nothing copies all of them at once.
 """
 
 from dataclasses import dataclass
@@ -10,6 +10,9 @@ from functools import cached_property
 import numpy as np
 
 from skboost.ebm._purification import Purifier
+
+# Cells of all bags that are purified at once: few calls where pairs are small, little memory where they are large.
+CELLS_TOGETHER = 2**20
 
 
 @dataclass(frozen=True)
@@ -254,13 +257,22 @@ def purify(pairs, pair_scores, pair_weights, mains, main_scores, coarse, interce
     views = zip(pairs.features, pairs.views(pair_scores, leading=1), pairs.views(pair_weights), strict=True)
     for (j, k), tensor, weights in views:
         purifier = Purifier(weights, j in place, k in place)
-        for bag in range(len(pair_scores)):
-            tensor[bag], rows, columns, constant = purifier(tensor[bag])
-            intercepts[bag] += constant
+        n_together = max(1, CELLS_TOGETHER // tensor[0].size)
+        for first in range(0, len(tensor), n_together):
+            bags = slice(first, first + n_together)
+            tensor[bags], rows, columns, constant = _purify_bags(purifier, tensor[bags])
+            intercepts[bags] += constant
             if j in place:
-                place[j][bag] += rows[coarse[j]]
+                place[j][bags] += rows[:, coarse[j]]
             if k in place:
-                place[k][bag] += columns[coarse[k]]
+                place[k][bags] += columns[:, coarse[k]]
+
+
+def _purify_bags(purifier, tensor):
+    """Purify the tensors of some bags at once; bags come first in all four parts."""
+    n_bags, n_outputs = len(tensor), tensor.shape[-1]
+    parts = purifier(np.moveaxis(tensor, 0, 2).reshape(*tensor.shape[1:3], n_bags * n_outputs))
+    return [np.moveaxis(part.reshape(*part.shape[:-1], n_bags, n_outputs), -2, 0) for part in parts]
 
 
 def centre_classes(scores):

@@ -126,9 +126,9 @@ def test_an_axis_without_a_term_keeps_its_main_effect(rows, columns):
     assert parts[2].any() == columns
 
 
-@pytest.mark.parametrize(("decades", "tolerance"), [(5, 1e-12), (100, np.inf)])
+@pytest.mark.parametrize(("decades", "tolerance"), [(5, 1e-12), (100, 1e-10)])
 def test_weights_of_very_different_size(decades, tolerance):
-    """However unequal the weights, the tensor is rebuilt; margins vanish as far as double precision reaches."""
+    """However unequal the weights, the tensor is rebuilt and margins vanish."""
     weights = 10.0 ** np.random.default_rng(10).uniform(-decades, decades, size=(6, 9))
     tensor = np.random.default_rng(11).normal(size=(6, 9, 3))
     pure, rows, columns, _ = parts = Purifier(weights)(tensor)
