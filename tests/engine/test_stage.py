@@ -108,8 +108,8 @@ def flat(tensors):
 
 
 def first_change(update):
-    """First cell of a main effect that the update tells from the next one, -1 without one."""
-    changes = np.flatnonzero((update[:, 1:] != update[:, :-1]).any(axis=0))
+    """First cell of a main effect that the update tells from the next one by more than rounding, -1 without one."""
+    changes = np.flatnonzero((np.abs(np.diff(update, axis=1)) > 1e-10 * np.abs(update).max()).any(axis=0))
     return changes[0] if len(changes) else -1
 
 
@@ -148,10 +148,7 @@ def test_main_effects_match_the_twin(case, loss, weights, seed):
     assert terms.tolist() == [t for t, _ in twin.log]
     assert_allclose(metrics, metrics_of(twin), rtol=1e-10)
     assert_allclose(loop.tensors(), flat(twin.kept), rtol=1e-9, atol=1e-10)
-    for (term, update), cut in zip(twin.log, cuts, strict=True):
-        # rounding tells equal values apart in one of the two now and then
-        if cut != first_change(update):
-            assert len(np.unique(update.round(12))) <= len(np.unique(update)), term
+    assert cuts.tolist() == [first_change(update) for _, update in twin.log]
     assert loop.n_steps == len(twin.log)
     assert loop.best_metric == metrics.min()
 
@@ -394,7 +391,7 @@ def test_numbers_beyond_all_bounds_end_the_stage(rules):
     rows = make_rows()
     rows.y *= 1e308 / np.abs(rows.y).max()
     loop = finish(make_stage(rows, max_rounds=10, **rules))
-    assert loop.reason in ("diverged", "rounds")
+    assert (loop.reason, loop.n_steps) == ("diverged", 0)
     assert np.isfinite(loop.tensors()).all()
 
 
