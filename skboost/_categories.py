@@ -63,7 +63,7 @@ def categorical_mask(X, categorical_features, with_texts=False):
         mask = np.isin(names, CATEGORY_TYPES)
         if with_texts:
             for feature in np.flatnonzero(np.isin(names, TEXT_TYPES + OBJECT_TYPES)):
-                mask[feature] = names[feature] in TEXT_TYPES or _holds_texts(_column(X, feature))
+                mask[feature] = names[feature] in TEXT_TYPES or _holds_texts(take_column(X, feature))
         return mask if mask.any() else None
     shape = getattr(X, "shape", None) or np.shape(X)
     if len(shape) != 2:
@@ -76,7 +76,8 @@ def _holds_texts(column):
     return any(isinstance(_level(value), str) for value in np.asarray(column).tolist())
 
 
-def _column(X, feature):
+def take_column(X, feature):
+    """Return a column of a frame or an array by its number."""
     return X.iloc[:, feature] if hasattr(X, "iloc") else X[:, int(feature)]
 
 
@@ -125,7 +126,7 @@ def encode(estimator, X, categorical, maps, unknown=np.nan):
     matrix = np.empty(X.shape, dtype=values.dtype, order="F")
     matrix[:, numeric] = values
     for feature in categorical:
-        distinct, codes = _factorize(_column(X, feature))
+        distinct, codes = _factorize(take_column(X, feature))
         if maps[feature] is None:
             maps[feature] = _make_levels(distinct)
         # Code -1, missing, takes the last entry.

@@ -5,6 +5,7 @@ numbers in ``_categories``.
 """
 
 import contextlib
+import datetime
 import itertools
 import numbers
 from dataclasses import dataclass
@@ -18,11 +19,22 @@ from sklearn.utils.validation import assert_all_finite, check_is_fitted, validat
 
 from skboost import _compat
 from skboost._binning import grid_weights
-from skboost._categories import X_CHECKS, as_table, categorical_mask, drop_unused_levels, dtype_names, encode, is_frame
+from skboost._categories import (
+    OBJECT_TYPES,
+    X_CHECKS,
+    as_table,
+    categorical_mask,
+    drop_unused_levels,
+    dtype_names,
+    encode,
+    is_frame,
+    take_column,
+)
 
 # Column types of dates and times, in lower case and without parameters.
 TEMPORAL = {"datetime64", "timedelta64", "period", "timestamp", "date32", "date64", "time32", "time64"}
 TEMPORAL |= {"date", "datetime", "time", "duration"}
+TEMPORAL_OBJECTS = (datetime.date, datetime.time, datetime.timedelta, np.datetime64, np.timedelta64)
 # Weights beyond this range would leave the arithmetic of sums and quotients.
 LARGEST_WEIGHT = 1e100
 
@@ -268,13 +280,44 @@ def _refuse_unsupported(X):
     if type(X).__name__ == "LazyFrame":
         raise TypeError("X is a lazy frame without data; pass X.collect() instead.")
     if is_frame(X):
-        bad = [name for name, dtype in zip(X.columns, dtype_names(X), strict=True) if dtype.lower() in TEMPORAL]
+        kinds = [_column_kinds(X, feature, dtype) for feature, dtype in enumerate(dtype_names(X))]
+        bad = [name for name, found in zip(X.columns, kinds, strict=True) if "temporal" in found]
         if bad:
             raise TypeError(
                 f"X has columns of dates or times, which have no meaning as numbers: {bad}. Convert them first."
             )
-    elif getattr(getattr(X, "dtype", None), "kind", "") in ("m", "M"):
-        raise TypeError("X holds dates or times, which have no meaning as numbers. Convert them first.")
+    else:
+        kinds = [_array_kinds(X)]
+        if "temporal" in kinds[0]:
+            raise TypeError("X holds dates or times, which have no meaning as numbers. Convert them first.")
+    if any("complex" in found for found in kinds):
+        raise ValueError(f"Complex data not supported\n{X}\n")
+
+
+def _column_kinds(X, feature, dtype):
+    """Which of "temporal" and "complex" a column of a frame holds, by its type or by its Python objects."""
+    if dtype in OBJECT_TYPES:
+        return _object_kinds(take_column(X, feature))
+    if dtype.lower() in TEMPORAL:
+        return {"temporal"}
+    return {"complex"} if dtype.startswith("complex") else set()
+
+
+def _array_kinds(X):
+    kind = getattr(getattr(X, "dtype", None), "kind", "")
+    if kind == "O" and isinstance(X, np.ndarray):
+        return _object_kinds(X)
+    return {"m": {"temporal"}, "M": {"temporal"}, "c": {"complex"}}.get(kind, set())
+
+
+def _object_kinds(values):
+    kinds = set()
+    for found in set(map(type, np.asarray(values, dtype=object).ravel().tolist())):
+        if found.__name__ == "Period" or (issubclass(found, TEMPORAL_OBJECTS) and found.__name__ != "NaTType"):
+            kinds.add("temporal")
+        elif issubclass(found, numbers.Complex) and not issubclass(found, numbers.Real):
+            kinds.add("complex")
+    return kinds
 
 
 # ---- constraints -----------------------------------------------------------------------------------------------------

@@ -1,6 +1,7 @@
 """What users may pass and what they are told: frames, categories, weights, constraints, scikit-learn's own checks."""
 
 import dataclasses
+import datetime
 import itertools
 
 import numpy as np
@@ -281,6 +282,54 @@ def test_more_kinds_of_dates_are_refused():
     days = pl.DataFrame({"a": moments.tolist()}).select(pl.col("a").dt.date(), b=pl.col("a").dt.time(), c=1.0)
     with pytest.raises(TypeError, match=r"\['a', 'b'\]"):
         regression(days)
+
+
+@pytest.mark.parametrize("texts_are_categories", [False, True])
+@pytest.mark.parametrize("categorical", ["from_dtype", ["b"]])
+def test_dates_among_python_objects_are_refused(categorical, texts_are_categories):
+    pd = pytest.importorskip("pandas")
+    day = datetime.date(2020, 1, 2)
+    moments = [day, datetime.datetime(2020, 1, 2), datetime.time(3), datetime.timedelta(1), np.datetime64("2020-01-02")]
+    moments += [np.timedelta64(1, "D"), pd.Timestamp(0), pd.Timedelta(1), pd.Period("2020-01", "M")]
+    for moment in moments:
+        values = np.empty(4, dtype=object)
+        values[:] = ["late", None, moment, 1.0]
+        estimator = Regressor(categorical_features=categorical)
+        given = [np.arange(4), None, texts_are_categories]
+        with pytest.raises(TypeError, match=r"columns of dates or times.*\['b'\]"):
+            check_training_data(estimator, pd.DataFrame({"a": range(4), "b": values}), *given)
+        estimator.categorical_features = [0]
+        with pytest.raises(TypeError, match="holds dates or times"):
+            check_training_data(estimator, values[:, None], *given)
+
+
+def test_missing_times_among_texts_are_missing():
+    pd = pytest.importorskip("pandas")
+    frame = pd.DataFrame({"a": pd.Series(["x", pd.NaT, "y"], dtype=object)})
+    data = check_training_data(Regressor(), frame, np.arange(3), texts_are_categories=True)
+    np.testing.assert_array_equal(data.X[:, 0], [0, np.nan, 1])
+
+
+@pytest.mark.parametrize("categorical", ["from_dtype", ["c"]])
+def test_complex_columns_are_refused(categorical):
+    """Beside any other columns, also in prediction; conversion by way of objects or nullable types drops the rest."""
+    pd = pytest.importorskip("pandas")
+    plain = pd.DataFrame({"a": [1.0, 2.0, 3.0], "c": [1.0, 2.0, 4.0]})
+    others = {"none": {}, "nullable": {"b": pd.array([1, None, 2], dtype="Int64")}, "text": {"b": list("xyz")}}
+    others["category"] = {"b": pd.Categorical(list("xyx"))}
+    for other in others.values():
+        for values in ([1j, 2.0, 3.0], pd.Series([1j, 2.0, None], dtype=object), np.array([1, 2, 3j], "complex64")):
+            frame = plain.assign(c=values, **other)
+            with pytest.raises(ValueError, match="Complex data not supported"):
+                check_training_data(Regressor(categorical_features=categorical), frame, np.arange(3), None, True)
+    estimator = Regressor(categorical_features=categorical)
+    check_training_data(estimator, plain, np.arange(3))
+    with pytest.raises(ValueError, match="Complex data not supported"):
+        check_X(estimator, plain.assign(c=plain["c"] * 1j))
+    estimator.categorical_features = [0]
+    for array in (np.array([[1j], [2], [3]]), np.array([[1j], [2], [3]], dtype=object)):
+        with pytest.raises(ValueError, match="Complex data not supported"):
+            check_training_data(estimator, array, np.arange(3))
 
 
 def test_lazy_frames_are_refused():

@@ -12,7 +12,7 @@ from concurrent.futures import ThreadPoolExecutor
 
 import numpy as np
 import pytest
-from fit_cases import CLASSIFICATION_LOSSES, EBM_LOSSES, assert_same_ebm, ebm_parts, make_data, make_ebm, make_target
+from fit_cases import CLASSIFICATION_LOSSES, EBM_LOSSES, assert_same_ebm, ebm_parts, make_data, make_ebm
 from sklearn.base import clone
 from sklearn.exceptions import NotFittedError
 from sklearn.linear_model import LinearRegression, LogisticRegression
