@@ -1,8 +1,8 @@
 """What the pictures ask of an additive model."""
 
-import numpy as np
 from sklearn.utils.validation import check_is_fitted
 
+from skboost.ebm._editing import resolve_item
 from skboost.inspection import _style
 
 SCORE_NAMES = {"identity": "score (units of the target)", "log": "score (log of the mean)"}
@@ -16,24 +16,10 @@ def check_additive(estimator):
     check_is_fitted(estimator)
 
 
-def find_term(estimator, term):
-    """Return the position of a term given by its position or its name."""
-    names = estimator.term_names_
-    if isinstance(term, str):
-        if term in names:
-            return names.index(term)
-        raise ValueError(f"term {term!r} does not exist; the terms are {_listed(names)}.")
-    if isinstance(term, (bool, np.bool_)) or not isinstance(term, (int, np.integer)):
-        raise TypeError(f"term must be the index or the name of a term, got {term!r}.")
-    if not -len(names) <= term < len(names):
-        raise ValueError(f"term {term} does not exist: the model has {len(names)} terms, counted from 0.")
-    return int(term) % len(names)
-
-
 def main_shape(estimator, term):
     """Return the shape of a main term of a fitted additive model."""
     check_additive(estimator)
-    position = find_term(estimator, term)
+    position = resolve_item(term, estimator.term_names_, "term")
     if len(estimator.term_features_[position]) != 1:
         raise ValueError(f"term {estimator.term_names_[position]!r} is a pair: draw it with InteractionDisplay.")
     return estimator.shape(position)
@@ -51,7 +37,7 @@ def pair_shape(estimator, term):
                 return shape
         names = [estimator.term_names_[position] for position in pairs]
         raise ValueError(f"no pair of {term!r} in the model; its pairs are {_listed(names)}.")
-    position = find_term(estimator, term)
+    position = resolve_item(term, estimator.term_names_, "term")
     if position not in pairs:
         raise ValueError(f"term {estimator.term_names_[position]!r} is of one feature: draw it with ShapeDisplay.")
     return estimator.shape(position)

@@ -303,11 +303,11 @@ def test_pairs_are_refused():
 @pytest.mark.parametrize(
     ("key", "error", "message"),
     [
-        ("agee", ValueError, "'agee' does not exist; the terms are 'age', 'colour'"),
-        (2, ValueError, "the model has 2 terms"),
-        (1.0, TypeError, "index or the name"),
-        (True, TypeError, "index or the name"),
-        (None, TypeError, "index or the name"),
+        ("agee", ValueError, "no term 'agee'; the terms are 'age', 'colour'"),
+        (2, ValueError, "no term 2: there are 2"),
+        (1.0, TypeError, "by its position or its name"),
+        (True, TypeError, "by its position or its name"),
+        (None, TypeError, "by its position or its name"),
     ],
 )
 def test_unknown_terms_are_refused(key, error, message):
