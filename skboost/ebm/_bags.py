@@ -147,13 +147,18 @@ def _needed(stratify, classes):
     return [(stratify == label, f"of the class {name!r}", "of every class") for label, name in pairs]
 
 
-def _n_validation(validation_size, n_copies, stratify):
-    """Number of copies that validate, out of n_copies."""
+def check_validation_size(validation_size):
+    """Raise ValueError unless it is a share of the rows or a number of rows."""
     is_number = isinstance(validation_size, numbers.Real) and not isinstance(validation_size, bool)
     if not is_number or not (0 <= validation_size < 1 or (validation_size >= 1 and validation_size % 1 == 0)):
         raise ValueError(
             f"validation_size must be 0, a share of the rows below 1 or a number of rows, got {validation_size!r}"
         )
+
+
+def _n_validation(validation_size, n_copies, stratify):
+    """Number of copies that validate, out of n_copies."""
+    check_validation_size(validation_size)
     n_groups = 1 if stratify is None else len(np.unique(stratify))
     most = n_copies - n_groups
     if validation_size < 1:

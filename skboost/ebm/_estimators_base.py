@@ -12,7 +12,7 @@ from skboost._parallel import cap_threads, effective_n_threads
 from skboost._random import resolve_seed
 from skboost._sampling import canonical_rows, cell_hashes
 from skboost._validation import check_training_data, check_X, resolve_monotonic_cst
-from skboost.ebm._bags import check_user_bags, make_bags
+from skboost.ebm._bags import check_user_bags, check_validation_size, make_bags
 from skboost.ebm._cells import CellMapper
 from skboost.ebm._density import feature_bounds, histogram
 from skboost.ebm._estimators_dict import DictMixin
@@ -20,7 +20,7 @@ from skboost.ebm._estimators_init_score import resolve_init_score
 from skboost.ebm._estimators_state import link_of
 from skboost.ebm._estimators_terms import TermsMixin
 from skboost.ebm._finishing import finish
-from skboost.ebm._interactions import resolve_terms
+from skboost.ebm._interactions import number_of_pairs, resolve_terms
 from skboost.ebm._progress import Progress
 from skboost.ebm._stages import Problem, Rows, Rules, boost
 from skboost.ebm._terms import bag_deviation, bag_mean, contributions, term_cells
@@ -98,6 +98,15 @@ class BaseEBM(TermsMixin, DictMixin, BaseEstimator):
         """Return `intercept_` for an array of shape (n_outputs,)."""
         raise NotImplementedError
 
+    def _check_params(self):
+        """Raise ValueError for parameters that no data go with."""
+        check_parameters(self)
+        effective_n_threads(self.n_jobs)
+        check_validation_size(self.validation_size)
+        if isinstance(self.interactions, (str, numbers.Real)):
+            number_of_pairs(self.interactions, 1)
+        self._check_params_jointly()
+
     def _check_params_jointly(self):
         """Raise ValueError for parameters that contradict each other."""
 
@@ -135,8 +144,7 @@ class BaseEBM(TermsMixin, DictMixin, BaseEstimator):
             If a parameter is out of its range, two parameters contradict each other, or the data are not usable.
             Nothing is fitted then.
         """
-        check_parameters(self)
-        self._check_params_jointly()
+        self._check_params()
         before = vars(self).copy()
         try:
             state = self._run(X, y, sample_weight, bags, init_score)
@@ -173,21 +181,22 @@ class BaseEBM(TermsMixin, DictMixin, BaseEstimator):
             raise ValueError(f"monotonic_cst needs one score per row, there are {loss.n_outputs} classes.")
         mapper = CellMapper(self.max_bins, self.max_interaction_bins)
         mapper.fit(data.X, data.sample_weight, data.is_categorical, data.n_levels, n_binning)
-        plan = resolve_terms(self.interactions, self.exclude, self._feature_names(), monotone, mapper.n_coarse)
-        rows, bags = self._rows_and_bags(data, loss, mapper.transform(data.X, n_binning), init, user_bags, seed)
+        plan = resolve_terms(self.interactions, self.exclude, self._feature_names(), monotone)
+        cells = mapper.transform(data.X, n_binning)
+        rows, bags = self._rows_and_bags(data, loss, cells, init, user_bags, seed, n_binning)
         problem = Problem(loss, rows, mapper, monotone, bags, Rules.of(self), seed)
         progress = Progress(type(self).__name__, self.outer_bags, self.verbose, self.callback)
         boosted = boost(problem, plan, n_threads, progress)
         return self._collect(data, problem, boosted, finish(boosted, problem, self.purify))
 
-    def _rows_and_bags(self, data, loss, cells, init, user_bags, seed):
+    def _rows_and_bags(self, data, loss, cells, init, user_bags, seed, n_threads):
         """Return the distinct rows in the order of their content, and the bags."""
         extra = [array for array in (None if init is None else init.T, user_bags) if array is not None]
         repeats = 1 if user_bags is None else max(1, int(np.abs(user_bags.astype(np.int16)).max()))
-        distinct = canonical_rows(cell_hashes(cells), data.y, data.sample_weight, extra, repeats)
+        distinct = canonical_rows(cell_hashes(cells, n_threads), data.y, data.sample_weight, extra, repeats)
         chosen = distinct.rows
         rows = Rows(
-            cells=np.ascontiguousarray(cells[:, chosen]),
+            cells=distinct.take(cells, n_threads),
             y=loss.to_internal(data.y[chosen]),
             weight=distinct.weight,
             n_copies=distinct.n_copies,

@@ -3,13 +3,10 @@
 import numpy as np
 from sklearn.utils.validation import check_is_fitted
 
-from skboost._compat import check_parameters
 from skboost.ebm import _dict_format as form
 from skboost.ebm._cells import FORMAT_VERSION, NUMERIC, CellMapper
 from skboost.ebm._dict_format import require
 from skboost.ebm._estimators_state import link_of
-
-MOST_CELLS = 2**20
 
 
 class DictMixin:
@@ -98,7 +95,8 @@ class DictMixin:
         Raises
         ------
         ValueError
-            If the dict is not of this format and version, belongs to another estimator, or does not fit together.
+            If the dict is not of this format and version, belongs to another estimator, does not fit together, or
+            holds parameters that `fit` would refuse whatever the data.
         """
         require(isinstance(model, dict), f"it is a {type(model).__name__}")
         if model.get("format") != form.FORMAT or model.get("version") != form.VERSION:
@@ -112,7 +110,7 @@ class DictMixin:
         unknown = set(params) - set(cls().get_params(deep=False))
         require(not unknown, f"unknown parameters {sorted(map(str, unknown))}")
         estimator = cls(**{name: form.read_param(value) for name, value in params.items()})
-        check_parameters(estimator)
+        estimator._check_params()
         vars(estimator).update(_State(estimator, model).attributes)
         return estimator
 
@@ -224,7 +222,6 @@ class _State:
             name = " & ".join(self.names[j] for j in features)
             sizes = self.mapper.n_cells if len(features) == 1 else self.mapper.n_coarse
             shape = tuple(int(sizes[j]) for j in features)
-            require(len(features) == 1 or np.prod(shape) <= MOST_CELLS, f"the term {name!r} has too many cells")
             where = f"the term {name!r}"
             arrays = {
                 "term_scores_": ("scores", (*shape, *outputs), None),

@@ -11,8 +11,6 @@ from scipy.stats import rankdata
 from skboost._engine.losses import gradients64
 from skboost._engine.strengths import strengths
 
-MOST_PAIR_CELLS = 2**20
-
 
 @dataclass(frozen=True)
 class TermPlan:
@@ -36,7 +34,7 @@ class TermPlan:
     n_automatic: int
 
 
-def resolve_terms(interactions, exclude, names, monotone, n_coarse):
+def resolve_terms(interactions, exclude, names, monotone):
     """Return the plan of the terms of a model.
 
     Parameters
@@ -50,8 +48,6 @@ def resolve_terms(interactions, exclude, names, monotone, n_coarse):
         Names of the features.
     monotone : ndarray of shape (n_features,)
         Constraints; features with one are in no pair.
-    n_coarse : ndarray of shape (n_features,)
-        Number of cells of each feature in pairs.
 
     Returns
     -------
@@ -60,22 +56,22 @@ def resolve_terms(interactions, exclude, names, monotone, n_coarse):
     Raises
     ------
     ValueError
-        If a parameter is none of these, names unknown features, asks for a pair that is excluded, has a monotone
-        feature or too many cells, or for a term of more than two features.
+        If a parameter is none of these, names unknown features, asks for a pair that is excluded or has a
+        monotone feature, or for a term of more than two features.
     """
     names = [str(name) for name in names]
     left_out = _resolve_exclude(exclude, names)
     mains = tuple(j for j in range(len(names)) if (j,) not in left_out)
     none = np.empty((0, 2), dtype=np.int32)
     if interactions is None or isinstance(interactions, (str, numbers.Real)):
-        n_wanted = _number_of_pairs(interactions, len(names))
-        candidates = _candidates(left_out, monotone, n_coarse) if n_wanted else []
+        n_wanted = number_of_pairs(interactions, len(names))
+        candidates = _candidates(left_out, monotone) if n_wanted else []
         if n_wanted < len(candidates):
             return TermPlan(mains, (), np.array(candidates, dtype=np.int32).reshape(-1, 2), n_wanted)
         return TermPlan(mains, tuple(candidates), none, 0)
     pairs = _explicit_pairs(interactions, names)
     for pair in pairs:
-        _check_pair(pair, left_out, names, monotone, n_coarse)
+        _check_pair(pair, left_out, names, monotone)
     return TermPlan(mains, tuple(sorted(pairs)), none, 0)
 
 
@@ -139,7 +135,8 @@ def rank_pairs(candidates, strengths_of_bags, n_pairs):
     return sorted((int(j), int(k)) for j, k in candidates[best])
 
 
-def _number_of_pairs(interactions, n_features):
+def number_of_pairs(interactions, n_features):
+    """Return the number of pairs that a number, share or multiple asks for; raise ValueError where it is no such."""
     if interactions is None:
         return 0
     if isinstance(interactions, numbers.Integral) and not isinstance(interactions, (bool, np.bool_)):
@@ -176,13 +173,9 @@ def _round_up(x):
     return math.ceil(x - 1e-9)
 
 
-def _candidates(left_out, monotone, n_coarse):
-    free = [j for j in range(len(n_coarse)) if not monotone[j]]
-    return [
-        (j, k)
-        for j, k in itertools.combinations(free, 2)
-        if (j, k) not in left_out and int(n_coarse[j]) * int(n_coarse[k]) <= MOST_PAIR_CELLS
-    ]
+def _candidates(left_out, monotone):
+    free = [j for j, direction in enumerate(monotone) if not direction]
+    return [pair for pair in itertools.combinations(free, 2) if pair not in left_out]
 
 
 def _explicit_pairs(interactions, names):
@@ -198,7 +191,7 @@ def _explicit_pairs(interactions, names):
     return pairs
 
 
-def _check_pair(pair, left_out, names, monotone, n_coarse):
+def _check_pair(pair, left_out, names, monotone):
     title = " & ".join(names[j] for j in pair)
     if pair in left_out:
         raise ValueError(f"interactions asks for the pair {title!r}, which exclude leaves out.")
@@ -206,12 +199,6 @@ def _check_pair(pair, left_out, names, monotone, n_coarse):
         raise ValueError(
             f"interactions: the pair {title!r} has the monotone feature {constrained[0]!r}; no pair keeps a constraint "
             "of monotonic_cst."
-        )
-    n_cells = math.prod(int(n_coarse[j]) for j in pair)
-    if n_cells > MOST_PAIR_CELLS:
-        raise ValueError(
-            f"interactions: the pair {title!r} has {n_cells} cells, more than {MOST_PAIR_CELLS}; lower "
-            "max_interaction_bins."
         )
 
 

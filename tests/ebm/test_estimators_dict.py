@@ -188,6 +188,30 @@ def test_what_does_not_fit_is_named(path, value, message):
         EBMRegressor.from_dict(changed(model.to_dict(), path, put(value)))
 
 
+REFUSED = {
+    "n_jobs": [0, 1.5, "2"],
+    "validation_size": [1.5, -1, None, True],
+    "interactions": ["3y", -1, 1.5, True],
+    "exclude": [1, 0.5, "all"],
+    "power": [1.7, 2.5, None],
+    "max_rounds": [-1, 2.5],
+    "learning_rate": [0, "inf"],
+    "random_state": [-1, "0"],
+    "verbose": [-1],
+}
+
+
+@pytest.mark.parametrize("loss", ["squared_error", "binary"])
+def test_parameters_that_no_fit_takes_are_refused(loss):
+    """Also those that are fine on their own, or whose range only the fit knows."""
+    model, _ = fitted(loss)
+    told = model.to_dict()
+    for name in set(told["params"]) & set(REFUSED):
+        for value in REFUSED[name]:
+            with pytest.raises(ValueError, match=name):
+                type(model).from_dict({**told, "params": {**told["params"], name: value}})
+
+
 @pytest.mark.parametrize(
     "classes",
     [

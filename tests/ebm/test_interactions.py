@@ -15,10 +15,10 @@ NAMES = ["age", "income", "sex", "city"]
 ALL = [(0, 1), (0, 2), (0, 3), (1, 2), (1, 3), (2, 3)]
 
 
-def plan(interactions=0, exclude=None, names=NAMES, monotone=None, n_coarse=None):
+def plan(interactions=0, exclude=None, names=NAMES, monotone=None):
     size = len(names)
     monotone = np.zeros(size, dtype=np.int8) if monotone is None else np.asarray(monotone)
-    return resolve_terms(interactions, exclude, names, monotone, np.full(size, 64) if n_coarse is None else n_coarse)
+    return resolve_terms(interactions, exclude, names, monotone)
 
 
 @pytest.mark.parametrize("nothing", [0, None, "0x", [], (), np.empty((0, 2), dtype=int), np.int64(0)])
@@ -92,13 +92,6 @@ def test_monotone_features_are_in_no_automatic_pair():
     found = plan(2, monotone=[0, 1, 0, 0])
     assert_array_equal(found.candidates, [(0, 2), (0, 3), (2, 3)])
     assert plan("1x", monotone=[1, 1, 0, -1]).pairs == ()
-
-
-def test_pairs_of_too_many_cells_are_no_candidates():
-    n_coarse = np.array([2**11, 2**10, 2**9, 2**10])
-    assert_array_equal(plan(3, n_coarse=n_coarse).candidates, [(0, 2), (1, 2), (1, 3), (2, 3)])
-    with pytest.raises(ValueError, match=r"'age & income' has 2097152 cells.*max_interaction_bins"):
-        plan([(0, 1)], n_coarse=n_coarse)
 
 
 @pytest.mark.parametrize(
