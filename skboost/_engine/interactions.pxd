@@ -14,6 +14,9 @@ ctypedef struct pair_options_t:
     double l2_regularization
 
 cdef enum:
+    MOST_PAIR_CELLS = 1 << 20
+
+cdef enum:
     PAIR_WHOLE = 0            # no legal tree: one leaf over all cells
     PAIR_LOW_ROWS = 1         # axis 0 after a, then its low half along axis 1 after b
     PAIR_HIGH_ROWS = 2        # axis 0 after a, then its high half along axis 1 after b

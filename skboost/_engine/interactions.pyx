@@ -68,7 +68,6 @@ skb_isa_init()
 
 cdef enum:
     LANES = 8                   # columns are padded to a multiple of this
-    MOST_PAIR_CELLS = 1 << 20
 
 # Sums of prefix sums are exact to about this share of the whole; a lighter leaf could be made of rounding alone.
 cdef double LEAST_SHARE = 2.0 ** -42

@@ -3,6 +3,7 @@
 from libc.stdint cimport int32_t, uint8_t, uint16_t, uint32_t, uintptr_t
 from libc.string cimport memcpy, memset
 
+from skboost._engine.interactions cimport MOST_PAIR_CELLS
 from skboost._engine.losses cimport LOSS_BINARY, LOSS_MULTINOMIAL, LOSS_SQUARED, loss_from_object, loss_needs_metric
 from skboost._engine.row_passes cimport (
     NARROW,
@@ -27,7 +28,6 @@ import numpy as np
 CROWDED = 0.06
 
 cdef enum:
-    MAX_PAIR_CELLS = 1 << 20
     MAX_KEPT = 1 << 22    # gradients that are kept between passes
 
 # Where the cells of a term come from: those of a feature, or of two through their coarse maps.
@@ -326,8 +326,8 @@ def checked_maps(coarse, axes, n_cells):
                 f"coarse[{j}] must be uint16 of shape ({n_cells[j]},), its last entry the number of the last cell"
             )
     for j, k in axes:
-        if k >= 0 and axis_cells(maps, j) * axis_cells(maps, k) > MAX_PAIR_CELLS:
-            raise ValueError(f"the pair {(j, k)} has more than {MAX_PAIR_CELLS} cells")
+        if k >= 0 and axis_cells(maps, j) * axis_cells(maps, k) > MOST_PAIR_CELLS:
+            raise ValueError(f"the pair {(j, k)} has more than {MOST_PAIR_CELLS} cells")
     return maps
 
 

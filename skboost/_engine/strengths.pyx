@@ -14,7 +14,7 @@ from libc.stdint cimport int32_t, uint8_t, uint16_t
 from libc.stdlib cimport free, malloc, qsort
 from libc.string cimport memset
 
-from skboost._engine.interactions cimport cross_gain, pair_options_t, pair_work_size
+from skboost._engine.interactions cimport MOST_PAIR_CELLS, cross_gain, pair_options_t, pair_work_size
 from skboost._engine.omp cimport skb_thread_num
 from skboost._engine.stage cimport sums_t
 
@@ -36,7 +36,6 @@ cdef extern from "pair_sums.h" nogil:
                        double *tables) noexcept
 
 cdef enum:
-    MOST_PAIR_CELLS = 1 << 20
     SMALL_TABLE = 512       # cells; rows of so few meet often, and are dealt to several tables
     SMALL_PARTS = 4
     LEADING_ROUNDS = 8      # of the power iteration
