@@ -105,6 +105,9 @@ class BinMapper:
         Category numbers, ascending within a column, float64.
     level_codes : ndarray of shape (n_levels,)
         Code of each level, uint8.
+    prior_bins : tuple of ndarray
+        Codes left of the prior cuts, uint8 of shape (n_features, 128), and their number for each column, int32; known
+        after `fit` only, not stored.
     """
 
     def __init__(self, max_bins=255, n_prior_cuts=0, cut_margin=0.5):
@@ -117,7 +120,9 @@ class BinMapper:
         self.cut_margin = cut_margin
 
     def __getstate__(self):
-        return {"format": FORMAT_VERSION, **vars(self)}
+        state = {"format": FORMAT_VERSION, **vars(self)}
+        state.pop("prior_bins", None)
+        return state
 
     def __setstate__(self, state):
         _storage.check_format(state, FORMAT_VERSION, "bin mapper")
@@ -161,15 +166,22 @@ class BinMapper:
         self.is_categorical = np.ascontiguousarray(is_categorical, dtype=bool).astype(np.uint8)
         n_from_data = min(self.max_bins, LARGEST_MAX_BINS - self.n_prior_cuts)
         self.cuts, n_cuts, ranges = binning.find_cuts(X, weights, self.is_categorical, n_from_data, n_threads)
-        if self.n_prior_cuts:
-            for feature in np.flatnonzero(~np.isnan(ranges[:, 0])):
-                prior = prior_cuts(*ranges[feature], self.n_prior_cuts, self.cut_margin)
-                merged = np.union1d(self.cuts[feature, : n_cuts[feature]], prior)
-                n_cuts[feature] = len(merged)
-                self.cuts[feature, : len(merged)] = merged
+        self._add_prior_cuts(n_cuts, ranges)
         self.n_bins = n_cuts + np.int32(2)
         self._fit_levels(X, weights)
         return self
+
+    def _add_prior_cuts(self, n_cuts, ranges):
+        """Merge the prior cuts of every numeric column into its cuts."""
+        bins = np.zeros((self.n_features, MOST_PRIOR_CUTS), dtype=np.uint8)
+        n_bins = np.zeros(self.n_features, dtype=np.int32)
+        for feature in np.flatnonzero(~np.isnan(ranges[:, 0])) if self.n_prior_cuts else ():
+            prior = prior_cuts(*ranges[feature], self.n_prior_cuts, self.cut_margin)
+            merged = np.union1d(self.cuts[feature, : n_cuts[feature]], prior)
+            n_cuts[feature], n_bins[feature] = len(merged), len(prior)
+            self.cuts[feature, : len(merged)] = merged
+            bins[feature, : len(prior)] = np.searchsorted(merged, prior) + 1
+        self.prior_bins = bins, n_bins
 
     def _fit_levels(self, X, weights):
         values, codes = [np.empty(0)], [np.empty(0, dtype=np.uint8)]
@@ -262,10 +274,10 @@ def prior_cuts(low, high, n_cuts, margin):
         return cuts[np.isfinite(cuts)]
     if n_cuts == 1:
         return np.array([low / 2 + high / 2])
-    # halves, because the range of finite numbers may be infinite
     with np.errstate(over="ignore"):
-        reach = 2 * margin * (high / 2 - low / 2)
-        first, last = (np.nan_to_num(end) for end in (low - reach, high + reach))
+        # halves, because the range of finite numbers may be infinite
+        reach = 2 * np.float64(margin) * (np.float64(high) / 2 - low / 2)
+        first, last = np.nan_to_num([low - reach, high + reach])
     part = np.arange(n_cuts) / (n_cuts - 1)
     return np.unique(first * (1 - part) + last * part)
 

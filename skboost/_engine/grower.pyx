@@ -40,7 +40,9 @@ cdef class Trainer:
     rules : dict
         policy, max_depth, max_leaves, min_weight (grid units), l2, learning_rate, newton, curvature (default 1),
         monotone (int8 array or None), groups (uint8 array (n_groups, n_features) or None), prior_rate (default 0):
-        chance that a split is drawn, spread_ties (default False): draw the cut among cells without rows.
+        chance that a split is drawn, spread_ties (default False): draw the cut among cells without rows, prior_bins
+        (default None): uint8 (n_features, 128) and int32 (n_features,), last left bins of cuts that a drawn split takes
+        with the chance prior_share.
     weights : dict or None
         weight (float64), units (uint32, weight on the integer grid), scale (grid units per weight), integer (bool),
         counts (uint32, what min_weight bounds, or None when that is units), copies (bool, absent: False): counts are
@@ -124,6 +126,8 @@ cdef class Trainer:
         cdef tree_t *s = &self.s
         cdef const int8_t[::1] monotone
         cdef const uint8_t[:, ::1] groups
+        cdef const uint8_t[:, ::1] bins
+        cdef const int32_t[::1] n_bins
         s.policy = rules["policy"]
         s.max_depth = rules["max_depth"]
         s.max_leaves = rules["max_leaves"]
@@ -132,6 +136,13 @@ cdef class Trainer:
         self.p.lambda_ = rules["l2"]
         self.p.curvature = rules.get("curvature", 1.0)
         s.prior_rate, s.spread_ties = rules.get("prior_rate", 0.0), rules.get("spread_ties", False)
+        if rules.get("prior_bins") is not None:
+            bins, n_bins = rules["prior_bins"]
+            if bins.shape[0] != s.n_features or bins.shape[1] != 128 or n_bins.shape[0] != s.n_features:
+                raise ValueError("prior_bins must have shape (n_features, 128) and (n_features,)")
+            check_prior_bins(np.asarray(bins), np.asarray(n_bins), np.asarray(<const int32_t[:s.n_features]>s.n_bins))
+            s.prior_bins, s.n_prior_bins, s.prior_share = &bins[0, 0], &n_bins[0], rules["prior_share"]
+            self.keep += [bins, n_bins]
         if s.policy == POLICY_SYMMETRIC and s.max_depth > 16:
             raise ValueError("symmetric trees have at most 16 levels")
         if rules["monotone"] is not None:
@@ -336,6 +347,15 @@ cdef class Trainer:
         s.n_free = s.n_slots
         for i in range(s.n_slots):
             s.free_slots[i] = s.slots[i]
+
+
+def check_prior_bins(bins, n_prior, n_bins):
+    """Raise ValueError unless every listed bin has another value bin to its right."""
+    if n_prior.min() < 0 or n_prior.max() > 128:
+        raise ValueError("prior_bins lists more than 128 bins of a feature")
+    listed = np.arange(128) < n_prior[:, None]
+    if ((bins < 1) | (bins > n_bins[:, None] - 2))[listed].any():
+        raise ValueError("prior_bins holds a bin that is not left of another one")
 
 
 cdef void guarded_worker(tree_t *s, step_t *p, int t, int granted) noexcept nogil:

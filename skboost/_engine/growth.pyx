@@ -44,10 +44,11 @@ from skboost._engine.split cimport (
     skb_scan_categories,
 )
 from skboost._engine.prior cimport count_feature
-from skboost._engine.tree cimport decide, decide_recounted, feature_allowed, plan_children, start_root
+from skboost._engine.tree cimport decide, decide_recounted, plan_children, start_root
 from skboost._engine.types cimport (
     POLICY_SYMMETRIC,
     SKB_SPIN_MAX,
+    feature_allowed,
     item_t,
     node_t,
     skb_barrier_arrive,

@@ -9,8 +9,7 @@ from libc.string cimport memset
 
 from skboost._engine.histogram cimport hist_weights
 from skboost._engine.split cimport skb_in_set, skb_left_sums, skb_mass, skb_words_zero
-from skboost._engine.tree cimport feature_allowed
-from skboost._engine.types cimport level_t, tree_t
+from skboost._engine.types cimport feature_allowed, level_t, tree_t
 
 cdef extern from "rng.h" nogil:
     uint64_t skb_key(uint64_t seed, uint64_t stream, uint64_t iteration, uint64_t output)
@@ -18,6 +17,7 @@ cdef extern from "rng.h" nogil:
 
 cdef enum:
     STREAM_PRIOR = 12      # of skboost._random
+    PRIOR_BINS = 128       # most cuts of a feature that do not follow the data
 
 # Counters of the draws of one level or node.
 cdef enum:
@@ -27,6 +27,7 @@ cdef enum:
     DRAW_CUT = 3
     DRAW_MISSING = 4
     DRAW_SPREAD = 5
+    DRAW_KIND = 6
     DRAW_ORDER = 16
 
 # The missing bin is split off alone at least this often: one cut among many would hardly ever do it.
@@ -65,7 +66,7 @@ cdef int draw_feature(const tree_t *s, int group_node, int index) noexcept nogil
 cdef bint draw_test(const tree_t *s, int group_node, int index, level_t *test) noexcept nogil:
     """Draw a feature and a cut; False when no feature may be used.
 
-    Numeric: one of the cuts. Categories: the first ones of a drawn order, at least one on each side. The missing bin
+    Numeric: one of the cuts, or of those that do not follow the data. Categories: the first ones of a drawn order, at least one on each side. The missing bin
     goes to a drawn side, or alone to the right.
     """
     cdef int feature = draw_feature(s, group_node, index), values, n_left
@@ -74,7 +75,7 @@ cdef bint draw_test(const tree_t *s, int group_node, int index, level_t *test) n
         return False
     values = s.n_bins[feature] - 1
     alone = values == 1 or uniform(s, index, DRAW_ALONE) < max(ALONE, 1.0 / values)
-    n_left = values if alone else 1 + one_of(uniform(s, index, DRAW_CUT), values - 1)
+    n_left = values if alone else draw_cut(s, feature, index)
     test.feature = feature
     test.prior = True
     test.gain = 0.0
@@ -85,6 +86,14 @@ cdef bint draw_test(const tree_t *s, int group_node, int index, level_t *test) n
     if test.categorical:
         draw_set(s, index, values, n_left, not test.missing_right, test.left_set)
     return True
+
+
+cdef int draw_cut(const tree_t *s, int feature, int index) noexcept nogil:
+    """Last left bin of a cut; one that does not follow the data parts gaps, and what lies beyond, far more often."""
+    cdef double u = uniform(s, index, DRAW_CUT)
+    if s.prior_bins != NULL and s.n_prior_bins[feature] and uniform(s, index, DRAW_KIND) < s.prior_share:
+        return s.prior_bins[<size_t>feature * PRIOR_BINS + one_of(u, s.n_prior_bins[feature])]
+    return 1 + one_of(u, s.n_bins[feature] - 2)
 
 
 cdef void draw_set(const tree_t *s, int index, int values, int n_left, bint missing_left, uint8_t *set) noexcept nogil:

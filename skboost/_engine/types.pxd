@@ -85,6 +85,9 @@ ctypedef struct tree_t:
     const int32_t *features
     int n_listed
     double prior_rate      # chance that a split is drawn
+    double prior_share     # chance that its cut is one of those below
+    const uint8_t *prior_bins      # (feature, 128): last left bins of the cuts that do not follow the data, or NULL
+    const int32_t *n_prior_bins
     bint spread_ties       # a cut among cells without rows is drawn
     uint64_t seed
     uint64_t iteration
@@ -192,3 +195,14 @@ ctypedef struct step_t:
     double *leaf_value     # (leaf, n_outputs)
     double *leaf_weight
     skb_barrier_t barrier
+
+
+cdef inline bint feature_allowed(const tree_t *s, int node, int feature) noexcept nogil:
+    """True when some interaction group that holds all features above this node also holds `feature`."""
+    cdef int group
+    if s.n_groups == 0:
+        return True
+    for group in range(s.n_groups):
+        if s.node_groups[<size_t>node * s.n_groups + group] and s.groups[<size_t>group * s.n_features + feature]:
+            return True
+    return False

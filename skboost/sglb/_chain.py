@@ -16,6 +16,8 @@ POLICIES = {"symmetric": 0, "depthwise": 1, "lossguide": 2}
 # Whole-number weights up to this sum are exact copies of rows; larger ones are rounded to a grid like fractional ones.
 EXACT_WEIGHT = 2**26
 GRID_WEIGHT = 2**29
+# Chance that the cut of a drawn split is one of the prior cuts, which part gaps and what lies beyond the data.
+PRIOR_SHARE = 0.5
 NO_LIMIT = 2**30
 
 # The noise variance of squared error comes from a fit of at most this many rows and trees, read every few trees.
@@ -43,6 +45,8 @@ class Rows:
         What the leaf minimum counts, when it is not `weight`.
     hashes : uint64 array or None
         Hash of each row's codes; None when nothing is drawn.
+    prior_bins : tuple of arrays or None
+        Of the bin mapper.
     """
 
     codes_col: np.ndarray
@@ -53,6 +57,7 @@ class Rows:
     weight: np.ndarray | None
     leaf_weight: np.ndarray | None
     hashes: np.ndarray | None
+    prior_bins: tuple | None = None
 
     @property
     def total_weight(self):
@@ -167,7 +172,7 @@ class Chain:
             }
         self._trainer = Trainer(
             rows.codes_col, rows.codes_row, rows.n_bins, rows.is_categorical, loss, rows.y, self.base_score,
-            _engine_rules(rules, units_per_weight), weights, noise, n_threads,
+            _engine_rules(rules, units_per_weight, rows.prior_bins), weights, noise, n_threads,
         )  # fmt: skip
         self._draw = _RowDraw(rows, weights, rules.subsample, seed, n_threads) if rules.subsample < 1 else None
         self.builder = ForestBuilder("symmetric" if rules.grow_policy == "symmetric" else "general", loss.n_outputs)
@@ -214,7 +219,7 @@ class Chain:
         return np.sort(np.argsort(draws, kind="stable")[:wanted]).astype(np.int32)
 
 
-def _engine_rules(rules, units_per_weight):
+def _engine_rules(rules, units_per_weight, prior_bins):
     min_weight = math.ceil(rules.min_samples_leaf * units_per_weight * (1 - 1e-12))
     return {
         "policy": POLICIES[rules.grow_policy],
@@ -229,6 +234,8 @@ def _engine_rules(rules, units_per_weight):
         "groups": rules.groups,
         "prior_rate": rules.prior_split_rate,
         "spread_ties": rules.spread_ties,
+        "prior_bins": prior_bins,
+        "prior_share": PRIOR_SHARE,
     }
 
 

@@ -254,7 +254,10 @@ class BaseSGLB(BaseEstimator):
         draws = self.subsample < 1 or self.early_stopping or self.langevin or self.posterior_sampling
         hashes = row_hashes(codes_row, data.n_features, n_threads) if draws else None
         target = loss.to_internal(data.y)
-        rows = Rows(codes_col, codes_row, mapper.n_bins, mapper.is_categorical, target, weight, leaf_weight, hashes)
+        rows = Rows(
+            codes_col, codes_row, mapper.n_bins, mapper.is_categorical, target, weight, leaf_weight, hashes,
+            mapper.prior_bins,
+        )  # fmt: skip
         task = FitTask(data, loss, mapper, rows, None, self._resolve_seed(warm), n_threads)
         return self._split_validation(task, given) if self.early_stopping else task
 

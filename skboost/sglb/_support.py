@@ -64,12 +64,11 @@ def log_link(means, variance):
     mean, knowledge = parts.mean, parts.knowledge.copy()
     v = variance[touched]
     largest = np.log(means[:, touched].max(axis=0))
-    # E[exp(z)] = exp(v / 2), E[exp(2 z)] = exp(2 v); beyond the largest number there is nothing to tell apart.
-    factor = np.exp(np.minimum(v / 2, LARGEST_EXPONENT - np.maximum(largest, 0)))
-    spread = np.exp(np.minimum(2 * v, LARGEST_EXPONENT - np.maximum(2 * largest, 0)))
-    squares = knowledge[touched] + mean[touched] ** 2
-    knowledge[touched] = spread * squares - (factor * mean[touched]) ** 2
-    mean[touched] *= factor
+    # beyond the largest number there is nothing to tell apart
+    v = np.minimum(v, LARGEST_EXPONENT / 2 - np.maximum(largest, 0))
+    mean[touched] *= np.exp(v / 2)
+    # E[exp(z)]^2 = exp(v), E[exp(2 z)] = exp(2 v), without their difference where v is small
+    knowledge[touched] = np.exp(2 * v) * knowledge[touched] + np.expm1(v) * mean[touched] ** 2
     return Decomposition(mean, np.maximum(knowledge, parts.knowledge), None, None)
 
 
