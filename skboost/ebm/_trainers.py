@@ -23,9 +23,9 @@ BUILD_FACTOR = 3.0
 ENTRY_BYTES = 1.4
 
 # An epoch of tables ends when its largest steps add up to this much raw score, or after so many steps per term.
-TAU_LOG_LOSS = 0.2
+TAU_LOG_LOSS = 0.4
 TAU_LOG_LINK = 0.05
-SWEEPS = 20
+SWEEPS = 40
 
 
 def row_back_end(problem, block, scores, train, held, saturated):
