@@ -275,11 +275,17 @@ cdef class Trainer:
         return 0
 
     def grow(self, uint64_t iteration, uint64_t seed, double shrink=1.0, double sigma=0.0, double gradient_scale=1.0,
-             const int32_t[::1] features=None, const uint32_t[::1] units=None, const uint32_t[::1] counts=None):
+             const int32_t[::1] features=None, const uint32_t[::1] units=None, const uint32_t[::1] counts=None,
+             dict mask=None):
         """Shrink the scores, grow one tree on the gradients there, add it to the scores and return it as arrays.
 
         features are the columns the tree may use (ascending). units, counts replace the structure weights and the
         weights that min_weight bounds for this tree only (row sub-sampling); leaves always use all rows.
+
+        With a mask only some copies of each row have gradients; the others keep their weights, second derivatives and
+        noise. Its entries: kept (uint32, their numbers), copy_weight (float64, weight of one copy, None for ones),
+        units (uint32, grid weights that they have in this structure), counts (uint32, their numbers in this structure
+        when the weights have copies, else None).
         """
         cdef tree_t *s = &self.s
         cdef step_t *p = &self.p
@@ -309,14 +315,45 @@ cdef class Trainer:
             p.root_weight = int(np.sum(units if counts is None else counts, dtype=np.uint64))
             p.tree_copies = NULL if p.copies == NULL else s.count_weight
         try:
+            self.set_mask(mask)
             self.run()
             if s.failed:
                 raise MemoryError("histograms of this tree do not fit into memory")
             return export_tree(s, p)
         finally:
             p.units, s.count_weight, p.root_weight, p.tree_copies = own_units, own_counts, own_weight, p.copies
+            p.kept_units = p.kept_copies = p.kept = NULL
+            p.copy_weight = NULL
             self.release_leaves()
             self.reset_tree()
+
+    cdef int set_mask(self, dict mask) except -1:
+        """Point at the arrays of a mask; the caller keeps them."""
+        cdef const uint32_t[::1] kept
+        cdef const uint32_t[::1] units
+        cdef const uint32_t[::1] counts
+        cdef const double[::1] copy_weight
+        cdef float[:, ::1] rows
+        cdef step_t *p = &self.p
+        cdef Py_ssize_t n = self.s.n_rows
+        if mask is None:
+            return 0
+        kept, units, copy_weight, counts = mask["kept"], mask["units"], mask["copy_weight"], mask["counts"]
+        if (counts is None) != (p.copies == NULL):
+            raise ValueError("counts of a mask go with copies of fractional weight, and only with these")
+        if kept.shape[0] != n or units.shape[0] != n or (counts is not None and counts.shape[0] != n) or (
+                copy_weight is not None and copy_weight.shape[0] != n):
+            raise ValueError("the arrays of a mask need one entry per row")
+        if np.any(np.asarray(units) > (np.uint32(1) if p.units == NULL else np.asarray(<const uint32_t[:n]>p.units))):
+            raise ValueError("a mask keeps at most the structure weight of each row")
+        if p.sigma > 0.0 and p.noise_rows == NULL:
+            rows = np.empty((p.n_outputs, n), dtype=np.float32)
+            p.noise_rows = &rows[0, 0]
+            self.keep.append(rows)
+        p.kept, p.kept_units = &kept[0], &units[0]
+        p.kept_copies = NULL if counts is None else &counts[0]
+        p.copy_weight = NULL if copy_weight is None else &copy_weight[0]
+        return 0
 
     cdef int run(self) except -1:
         cdef tree_t *s = &self.s

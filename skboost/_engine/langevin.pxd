@@ -23,4 +23,6 @@ cdef void quantise(const float *a, const uint32_t *weight, const uint32_t *copie
 cdef void pack_words(const int32_t *hi, const int32_t *lo, int words, int n, int64_t *out) noexcept nogil
 cdef int64_t leaf_sum(const uint32_t *idx, size_t m, const float *value, float scale, const double *weight,
                       double weight_scale, const uint32_t *copies) noexcept nogil
+cdef int64_t kept_sum(const uint32_t *idx, size_t m, const float *value, float scale, const double *copy_weight,
+                      double weight_scale, const uint32_t *kept) noexcept nogil
 cdef int64_t sum_words(const int64_t *a, int words, int n) noexcept nogil

@@ -33,6 +33,9 @@ cdef extern from *:
     static int64_t skb_d_leaf_sum(const uint32_t *idx, size_t m, const float *v, float scale, const double *w,
                                   double w_scale, const uint32_t *copies)
     { return SKB_DISPATCH(skb_leaf_sum)(idx, m, v, scale, w, w_scale, copies); }
+    static int64_t skb_d_kept_sum(const uint32_t *idx, size_t m, const float *v, float scale, const double *one,
+                                  double w_scale, const uint32_t *kept)
+    { return SKB_DISPATCH(skb_kept_sum)(idx, m, v, scale, one, w_scale, kept); }
     """
     void skb_isa_init() nogil
     int skb_isa() nogil
@@ -49,6 +52,8 @@ cdef extern from *:
     int64_t skb_d_sum_words(const int64_t *a, int words, int n) nogil
     int64_t skb_d_leaf_sum(const uint32_t *idx, size_t m, const float *v, float scale, const double *w,
                            double w_scale, const uint32_t *copies) nogil
+    int64_t skb_d_kept_sum(const uint32_t *idx, size_t m, const float *v, float scale, const double *one,
+                           double w_scale, const uint32_t *kept) nogil
 
 skb_isa_init()
 
@@ -95,6 +100,11 @@ cdef int64_t sum_words(const int64_t *a, int words, int n) noexcept nogil:
 cdef int64_t leaf_sum(const uint32_t *idx, size_t m, const float *value, float scale, const double *weight,
                       double weight_scale, const uint32_t *copies) noexcept nogil:
     return skb_d_leaf_sum(idx, m, value, scale, weight, weight_scale, copies)
+
+
+cdef int64_t kept_sum(const uint32_t *idx, size_t m, const float *value, float scale, const double *copy_weight,
+                      double weight_scale, const uint32_t *kept) noexcept nogil:
+    return skb_d_kept_sum(idx, m, value, scale, copy_weight, weight_scale, kept)
 
 
 def row_normals(const uint32_t[::1] h0, const uint32_t[::1] h1, uint64_t seed, int stream, int iteration, int output,

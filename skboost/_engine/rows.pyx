@@ -11,6 +11,7 @@ from libc.string cimport memset
 
 from skboost._engine.langevin cimport (
     add_noise,
+    kept_sum,
     leaf_sum,
     max_abs,
     pack_words,
@@ -35,6 +36,23 @@ cdef enum:
 
 # ---------------------------------------------------------------- before the tree
 
+cdef void noisy_block(step_t *p, size_t n, size_t b, int k, int m) noexcept nogil:
+    """Gradients of a block of rows plus their structure noise, which is also stored where some copies are its alone."""
+    cdef float *grad = p.grad + k * n + b
+    cdef float *noisy = p.noisy + k * n + b
+    cdef float *noise = noisy
+    cdef const float *metric = p.hess + k * n + b if p.metric else NULL
+    cdef int i
+    if p.kept_units != NULL:
+        noise = p.noise_rows + k * n + b
+        memset(noise, 0, m * sizeof(float))
+    add_noise(noise if p.kept_units != NULL else grad, metric, p.hash0 + b, p.hash1 + b, p.inv_root_weight + b,
+              <float>p.sigma, skb_key(p.seed, STREAM_STRUCT, p.iteration, k), m, noise)
+    if p.kept_units != NULL:
+        for i in range(m):
+            noisy[i] = grad[i] + noise[i]
+
+
 cdef void gradient_pass(tree_t *s, step_t *p, int t) noexcept nogil:
     """Shrink the scores, take gradients and add the structure noise, block by block over own rows."""
     cdef size_t n = s.n_rows
@@ -54,11 +72,12 @@ cdef void gradient_pass(tree_t *s, step_t *p, int t) noexcept nogil:
             if p.gradient_scale != 1.0:
                 scale_floats(p.grad + k * n + b, <float>p.gradient_scale, m)
             if p.sigma > 0.0:
-                add_noise(p.grad + k * n + b, p.hess + k * n + b if p.metric else NULL, p.hash0 + b, p.hash1 + b,
-                          p.inv_root_weight + b, <float>p.sigma, skb_key(p.seed, STREAM_STRUCT, p.iteration, k), m,
-                          p.noisy + k * n + b)
+                noisy_block(p, n, b, k, m)
                 v = max_abs(p.noisy + k * n + b, m)
                 peak[3 * k] = max(peak[3 * k], v)
+                if p.kept_units != NULL:
+                    v = max_abs(p.noise_rows + k * n + b, m)
+                    peak[3 * k] = max(peak[3 * k], v)
             v = max_abs(p.grad + k * n + b, m)
             peak[3 * k + 1] = max(peak[3 * k + 1], v)
             if p.hess != NULL:
@@ -94,6 +113,52 @@ cdef void choose_coarse(tree_t *s, step_t *p) noexcept nogil:
         p.peak[3 * k + 2] = hess
 
 
+cdef void other_copies(step_t *p, size_t b, int m, uint32_t *units, uint32_t *copies) noexcept nogil:
+    """Structure weights, and numbers where there are copies, of the copies of a block whose gradients do not count."""
+    cdef int i
+    for i in range(m):
+        units[i] = (1 if p.units == NULL else p.units[b + i]) - p.kept_units[b + i]
+    if p.tree_copies != NULL:
+        for i in range(m):
+            copies[i] = p.tree_copies[b + i] - p.kept_copies[b + i]
+
+
+cdef int64_t gradient_magnitudes(step_t *p, size_t n, size_t b, int k, int m) noexcept nogil:
+    cdef uint32_t units[BLOCK_ROWS]
+    cdef uint32_t copies[BLOCK_ROWS]
+    cdef float scale = p.coarse[2 * k]
+    cdef int64_t total
+    if p.kept_units == NULL:
+        return sum_abs(p.noisy + k * n + b, NULL if p.units == NULL else p.units + b, scale, m)
+    total = sum_abs(p.noisy + k * n + b, p.kept_units + b, scale, m)
+    if p.sigma > 0.0:
+        other_copies(p, b, m, units, copies)
+        total += sum_abs(p.noise_rows + k * n + b, units, scale, m)
+    return total
+
+
+cdef void quantised_gradients(step_t *p, size_t n, size_t b, int k, int m, int32_t *out) noexcept nogil:
+    """Whole numbers that a block adds to the gradient sums; copies whose gradients do not count add their noise."""
+    cdef uint32_t units[BLOCK_ROWS]
+    cdef uint32_t copies[BLOCK_ROWS]
+    cdef int32_t noise[BLOCK_ROWS]
+    cdef float *noisy = p.noisy + k * n + b
+    cdef float scale = p.inv_unit[2 * k]
+    cdef int i
+    if p.kept_units == NULL:
+        quantise(noisy, NULL if p.units == NULL else p.units + b, NULL if p.tree_copies == NULL else p.tree_copies + b,
+                 p.integer_weights, scale, m, out)
+        return
+    quantise(noisy, p.kept_units + b, NULL if p.tree_copies == NULL else p.kept_copies + b, p.integer_weights, scale, m,
+             out)
+    if p.sigma > 0.0:
+        other_copies(p, b, m, units, copies)
+        quantise(p.noise_rows + k * n + b, units, NULL if p.tree_copies == NULL else copies, p.integer_weights, scale,
+                 m, noise)
+        for i in range(m):
+            out[i] += noise[i]
+
+
 cdef void sum_pass(tree_t *s, step_t *p, int t) noexcept nogil:
     """Exact sums of magnitudes over own rows; they fix the grid of the packed sums."""
     cdef size_t n = s.n_rows
@@ -106,7 +171,7 @@ cdef void sum_pass(tree_t *s, step_t *p, int t) noexcept nogil:
         m = <int>min(<size_t>BLOCK_ROWS, s.row_begin[t + 1] - b)
         w = NULL if p.units == NULL else p.units + b
         for k in range(p.n_outputs):
-            sums[2 * k] += sum_abs(p.noisy + k * n + b, w, p.coarse[2 * k], m)
+            sums[2 * k] += gradient_magnitudes(p, n, b, k, m)
             if p.newton:
                 sums[2 * k + 1] += sum_abs(p.hess + k * n + b, w, p.coarse[2 * k + 1], m)
         b += m
@@ -155,14 +220,14 @@ cdef void pack_pass(tree_t *s, step_t *p, int t) noexcept nogil:
         c = NULL if p.tree_copies == NULL else p.tree_copies + b
         for word in range(words):
             k = word if p.newton or word == 0 else 2 * word - 1
-            quantise(p.noisy + k * n + b, w, c, p.integer_weights, p.inv_unit[2 * k], m, hi)
+            quantised_gradients(p, n, b, k, m, hi)
             if p.newton:
                 quantise(p.hess + k * n + b, w, c, p.integer_weights, p.inv_unit[2 * k + 1], m, lo)
             elif word == 0:
                 for i in range(<size_t>m):
                     lo[i] = 1 if w == NULL else <int32_t>w[i]
             elif k + 1 < p.n_outputs:
-                quantise(p.noisy + (k + 1) * n + b, w, c, p.integer_weights, p.inv_unit[2 * k + 2], m, lo)
+                quantised_gradients(p, n, b, k + 1, m, lo)
             else:
                 memset(lo, 0, m * sizeof(int32_t))
             pack_words(hi, lo, words, m, s.packed + b * words + word)
@@ -201,8 +266,12 @@ cdef void leaf_pass(tree_t *s, step_t *p, int t) noexcept nogil:
         m = s.seg_size[segment]
         sums = p.leaf_sums + (<size_t>t * p.n_leaves + i) * width
         for k in range(p.n_outputs):
-            sums[2 * k] = leaf_sum(idx, m, p.grad + k * s.n_rows, p.leaf_scale[2 * k], p.weight, p.weight_scale,
-                                   p.copies)
+            if p.kept == NULL:
+                sums[2 * k] = leaf_sum(idx, m, p.grad + k * s.n_rows, p.leaf_scale[2 * k], p.weight, p.weight_scale,
+                                       p.copies)
+            else:
+                sums[2 * k] = kept_sum(idx, m, p.grad + k * s.n_rows, p.leaf_scale[2 * k], p.copy_weight,
+                                       p.weight_scale, p.kept)
             sums[2 * k + 1] = 0
             if p.hess != NULL:
                 sums[2 * k + 1] = leaf_sum(idx, m, p.hess + k * s.n_rows, p.leaf_scale[2 * k + 1], p.weight,

@@ -168,6 +168,12 @@ ctypedef struct step_t:
     const uint32_t *hash0
     const uint32_t *hash1
     const float *inv_root_weight
+    # copies whose gradients count, of this tree; the others keep weight and noise
+    const uint32_t *kept_units     # structure weights of these copies in grid units, or NULL: all
+    const uint32_t *kept_copies    # their numbers where there are copies
+    const uint32_t *kept           # their numbers in the leaves
+    const double *copy_weight      # weight of one copy in the leaves, or NULL: ones
+    float *noise_rows      # (n_outputs, n_rows) structure noise alone, memory for such trees, or NULL
     double shrink
     double gradient_scale
     double sigma

@@ -109,7 +109,20 @@ def random_step(rng, problem):
         step["units"] = np.where(kept, 1 if problem.weights is None else problem.weights["units"], 0).astype(np.uint32)
         if problem.weights is not None and problem.weights["counts"] is not None:
             step["counts"] = np.where(kept, problem.weights["counts"], 0).astype(np.uint32)
+    if rng.random() < 0.4:
+        step["mask"] = random_mask(rng, problem, step)
     return step
+
+
+def random_mask(rng, problem, step):
+    """Some copies of each row; a row of a whole-number weight is so many copies, others are one."""
+    n, weights = len(problem.codes), problem.weights
+    n_copies = weights["units"].astype(int) if weights is not None and weights["integer"] else np.ones(n, dtype=int)
+    kept = rng.integers(0, n_copies + 1)
+    units = step.get("units", np.ones(n, dtype=np.uint32) if weights is None else weights["units"])
+    one = None if weights is None else weights["weight"] / n_copies
+    kept_units = (units // n_copies * kept).astype(np.uint32)
+    return {"kept": kept.astype(np.uint32), "units": kept_units, "counts": None, "copy_weight": one}
 
 
 def fuzz(rng, n, n_bins, policy, loss, newton, weights):

@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
-from oracles.histogram import grid_of_rows, grid_of_sums, quantised
+from oracles.histogram import grid_of_rows, grid_of_sums, grid_of_two_sums, quantised
 from skboost._engine import langevin, losses
 
 SYMMETRIC, DEPTHWISE, LOSSGUIDE = 0, 1, 2
@@ -93,7 +93,9 @@ class Twin:
 
     # ------------------------------------------------------------ one iteration
 
-    def grow(self, iteration, seed, shrink=1.0, sigma=0.0, gradient_scale=1.0, features=None, units=None, counts=None):
+    def grow(
+        self, iteration, seed, shrink=1.0, sigma=0.0, gradient_scale=1.0, features=None, units=None, counts=None, mask=None
+    ):  # fmt: skip
         """Return the tree as the arrays that Trainer.grow returns."""
         self.iteration, self.seed, self.sigma = iteration, seed, sigma
         self.features = range(self.codes.shape[1]) if features is None else [int(f) for f in features]
@@ -104,7 +106,8 @@ class Twin:
         self.scores *= shrink
         grad, hess = losses.gradients(self.loss, self.y, self.scores, self.base, self.rules.newton)
         self.grad, self.hess, self.gradient_scale = grad * np.float32(gradient_scale), hess, gradient_scale
-        self.quantise(self.with_noise())
+        self.mask = mask
+        self.quantise(self.with_noise(self.grad))
         self.nodes = [Node(np.arange(len(self.y)))]
         if self.rules.groups is not None:
             self.nodes[0].groups = np.ones(len(self.rules.groups), dtype=bool)
@@ -116,11 +119,11 @@ class Twin:
         self.units, self.counts = own
         return tree
 
-    def with_noise(self):
+    def with_noise(self, grad):
         """Gradients with structure noise: sigma / sqrt(W of the group of equal rows) times one draw per row content."""
         if self.sigma == 0:
-            return self.grad
-        noisy = np.empty_like(self.grad)
+            return grad
+        noisy = np.empty_like(grad)
         for k in range(self.loss.n_outputs):
             draw = np.empty(len(self.y), dtype=np.float32)
             langevin.row_normals(
@@ -129,7 +132,7 @@ class Twin:
             draw = draw * self.noise["inv_root_weight"]
             if self.has_metric():
                 draw = draw / np.sqrt(self.hess[k])
-            noisy[k] = self.grad[k] + np.float32(self.sigma) * draw
+            noisy[k] = grad[k] + np.float32(self.sigma) * draw
         return noisy
 
     def has_metric(self):
@@ -140,8 +143,15 @@ class Twin:
         """Integer gradient and denominator of every row, and the value of one unit of each sum."""
         outputs = range(self.loss.n_outputs)
         per_weight = 1.0 / self.scale
-        scales = [grid_of_sums(noisy[k], self.units) for k in outputs]
-        self.G = np.stack([quantised(noisy[k], scales[k], self.units, self.integer) for k in outputs])
+        if self.mask is None:
+            scales = [grid_of_sums(noisy[k], self.units) for k in outputs]
+            self.G = np.stack([quantised(noisy[k], scales[k], self.units, self.integer) for k in outputs])
+        else:
+            kept = self.mask["units"].astype(np.int64)
+            other, noise = self.units - kept, self.with_noise(np.zeros_like(self.grad))
+            scales = [grid_of_two_sums(noisy[k], kept, noise[k], other) for k in outputs]
+            G = [quantised(noisy[k], scales[k], kept, self.integer) for k in outputs]
+            self.G = np.stack([G[k] + quantised(noise[k], scales[k], other, self.integer) for k in outputs])
         self.g_unit = np.array([per_weight / s for s in scales])
         if self.rules.newton:
             scales = [grid_of_sums(self.hess[k], self.units) for k in outputs]
@@ -416,7 +426,7 @@ class Twin:
             langevin.leaf_normals(self.seed, STREAM_LEAF, self.iteration, k, draws)
             for i, node in enumerate(leaves):
                 W = self.leaf_weight(node.rows)
-                G = self.fine_sum(self.grad[k], node.rows, weight)
+                G = self.fine_gradient(k, node.rows, weight)
                 H = self.fine_sum(self.hess[k], node.rows, weight) if self.hess is not None else 0.0
                 D = (H if rules.newton else rules.curvature * W) + rules.l2
                 if self.loss.kind == GAUSSIAN and k == 1:
@@ -433,6 +443,16 @@ class Twin:
                     value = max(node.low, min(node.high, value))
                 values[i, k] = rules.learning_rate * value
         return values, weights
+
+    def fine_gradient(self, k, rows, weight):
+        if self.mask is None:
+            return self.fine_sum(self.grad[k], rows, weight)
+        one = self.mask["copy_weight"]
+        one = (np.ones(len(self.y)) if one is None else one) * self.scale
+        scale = grid_of_rows(self.grad[k])
+        whole = np.rint(self.grad[k][rows].astype(np.float64) * scale)
+        of_copy = np.rint(whole * one[rows]).astype(np.int64)
+        return int((of_copy * self.mask["kept"][rows].astype(np.int64)).sum()) / self.scale / scale
 
     def fine_sum(self, values, rows, weight):
         scale = grid_of_rows(values)

@@ -31,6 +31,12 @@ def grid_of_sums(values, units):
     return scale_below(total / fine)
 
 
+def grid_of_two_sums(one, units_one, two, units_two):
+    """Return the scale on which the sum of all |units_one * one| + |units_two * two| stays below 2**30."""
+    values = np.concatenate([one, two])
+    return grid_of_sums(values, np.concatenate([units_one, units_two]))
+
+
 def quantised(values, scale, units, integer):
     """Return integers: round(value * scale) * unit, or round(value * scale * unit) for fractional weights."""
     scaled = values.astype(np.float64) * scale

@@ -177,6 +177,21 @@ static SKB_TARGET int64_t SKB_FN(skb_leaf_sum)(const uint32_t *idx, size_t m, co
     return s;
 }
 
+/* The same where only some copies of a row count: kept is their number, one the weight of a copy (NULL: 1). */
+static SKB_TARGET int64_t SKB_FN(skb_kept_sum)(const uint32_t *idx, size_t m, const float *value, float scale,
+                                               const double *one, double weight_scale, const uint32_t *kept)
+{
+    int64_t s = 0;
+    if (one) {
+        for (size_t i = 0; i < m; i++)
+            s += (int64_t)rint(rintf(value[idx[i]] * scale) * (one[idx[i]] * weight_scale)) * kept[idx[i]];
+    } else {
+        for (size_t i = 0; i < m; i++)
+            s += (int64_t)(int32_t)rintf(value[idx[i]] * scale) * kept[idx[i]];
+    }
+    return s;
+}
+
 static SKB_TARGET int64_t SKB_FN(skb_sum_words)(const int64_t *a, int words, int n)
 {
     int64_t s = 0;
