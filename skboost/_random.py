@@ -11,6 +11,7 @@ from sklearn.utils import check_random_state
 
 STREAM_STRUCT = 1
 STREAM_LEAF = 2
+STREAM_MASK = 3
 STREAM_SUBSAMPLE = 4
 STREAM_HOLDOUT = 5
 STREAM_VALIDATION = 6

@@ -6,6 +6,7 @@ Uncertainty in Gradient Boosting via Ensembles, arXiv 2006.10562, section 3; but
 be negative, where a difference of two entropies would lose all digits of a small value.
 """
 
+import warnings
 from dataclasses import dataclass
 from numbers import Integral
 from typing import NamedTuple
@@ -156,6 +157,66 @@ def member_schedule(n_iter, n_members):
     if period == 0:
         raise ValueError(f"n_members={n_members} needs at least {2 * n_members} iterations, the model has {n_iter}.")
     return n_iter - period * np.arange(n_members - 1, -1, -1, dtype=np.int64)
+
+
+def cycle_ends(n_iter, cycle_length):
+    """Return the iteration counts at the ends of the complete cycles of a cyclical chain, int64."""
+    return np.arange(1, n_iter // cycle_length + 1, dtype=np.int64) * cycle_length
+
+
+def cycle_member_schedule(n_iter, cycle_length, n_members=None):
+    """Return the iteration counts of the members of a cyclical chain: the states at the ends of complete cycles.
+
+    Parameters
+    ----------
+    n_iter : int
+        Iterations of the model.
+    cycle_length : int
+        Iterations of a cycle.
+    n_members : int, default=None
+        Number of members, the last ones of all; None takes all.
+
+    Returns
+    -------
+    ndarray of shape (n_members,)
+        Increasing counts, int64.
+
+    Raises
+    ------
+    ValueError
+        If ``n_members`` is neither None nor an integer of at least 1, or the model has fewer complete cycles.
+
+    Warns
+    -----
+    UserWarning
+        If the model has a single complete cycle: one member knows no spread.
+
+    Examples
+    --------
+    >>> from skboost._uncertainty import cycle_member_schedule
+    >>> cycle_member_schedule(120, 50)
+    array([ 50, 100])
+    """
+    wanted = None if n_members is None else check_n_members(n_members)
+    ends = cycle_ends(n_iter, cycle_length)
+    if not len(ends):
+        raise ValueError(
+            "The members of a cyclical schedule are the ends of complete cycles, but the model has "
+            f"{n_iter} iterations and cycle_length={cycle_length}; fit more iterations or shorten cycle_length."
+        )
+    if wanted is not None and wanted > len(ends):
+        raise ValueError(
+            f"n_members={wanted} needs {wanted} complete cycles of cycle_length={cycle_length}, that is "
+            f"{wanted * cycle_length} iterations; the model has {len(ends)} in {n_iter}. Set n_members=None for all."
+        )
+    if len(ends) < 2:
+        warnings.warn(
+            f"The model has a single complete cycle of cycle_length={cycle_length} in {n_iter} iterations, so there is "
+            "one member and its knowledge uncertainty is 0; fit two cycles or more.",
+            UserWarning,
+            stacklevel=5,
+        )
+    return ends if wanted is None else ends[-wanted:]
 
 
 def regression(members):

@@ -11,6 +11,7 @@ from skboost._engine.langevin import leaf_normals
 from skboost._forest import ForestBuilder
 from skboost._random import STREAM_COLUMNS, STREAM_HOLDOUT, STREAM_SUBSAMPLE
 from skboost._sampling import copy_numbers, draw_copies, group_weights, split_copies
+from skboost.sglb._cycle import CopyMasks
 
 POLICIES = {"symmetric": 0, "depthwise": 1, "lossguide": 2}
 # Whole-number weights up to this sum are exact copies of rows; larger ones are rounded to a grid like fractional ones.
@@ -156,9 +157,11 @@ class Chain:
     n_threads : int
     sigma : float, default=0.0
         Standard deviation of the Langevin noise on the gradient of one row.
+    cycle : Cycle or None, default=None
+        Cyclical schedule; its masks need hashes of the rows.
     """
 
-    def __init__(self, rows, loss, base_score, rules, seed, n_threads, sigma=0.0):
+    def __init__(self, rows, loss, base_score, rules, seed, n_threads, sigma=0.0, cycle=None):
         self.rules, self.seed, self.sigma, self.loss = rules, seed, sigma, loss
         self.base_score = np.ascontiguousarray(base_score, dtype=np.float64)
         self.n_features = len(rows.n_bins)
@@ -174,7 +177,10 @@ class Chain:
             rows.codes_col, rows.codes_row, rows.n_bins, rows.is_categorical, loss, rows.y, self.base_score,
             _engine_rules(rules, units_per_weight, rows.prior_bins), weights, noise, n_threads,
         )  # fmt: skip
+        self.cycle = cycle
         self._draw = _RowDraw(rows, weights, rules.subsample, seed, n_threads) if rules.subsample < 1 else None
+        masked = cycle is not None and cycle.bootstrap is not None
+        self._masks = _copy_masks(rows, weights, loss, cycle.bootstrap, seed) if masked else None
         self.builder = ForestBuilder("symmetric" if rules.grow_policy == "symmetric" else "general", loss.n_outputs)
         self.shrink_factors = []
 
@@ -197,18 +203,26 @@ class Chain:
         self.shrink_factors = list(forest.shrink_factors)
 
     def step(self, shrink=1.0, gradient_scale=1.0):
-        """Grow one tree."""
+        """Grow one tree; the scale of its gradients is multiplied by that of the cycle."""
         iteration = self.n_iter
         units, counts = (None, None) if self._draw is None else self._draw(iteration)
+        if self.cycle is not None:
+            gradient_scale *= self.cycle.gradient_scale(iteration)
         tree = self._trainer.grow(
-            iteration, self.seed, shrink, self.sigma, gradient_scale, self._columns(iteration), units, counts
-        )
+            iteration, self.seed, shrink, self.sigma, gradient_scale, self._columns(iteration), units, counts,
+            self._mask(iteration),
+        )  # fmt: skip
         self.builder.append(tree)
         self.shrink_factors.append(shrink)
 
     def finish(self):
         """Return the forest of all trees so far."""
         return self.builder.finish(self.base_score, np.array(self.shrink_factors))
+
+    def _mask(self, iteration):
+        if self._masks is None or not self.cycle.masked(iteration):
+            return None
+        return self._masks(iteration // self.cycle.length, iteration, self.rules.subsample)
 
     def _columns(self, iteration):
         wanted = self.rules.n_features
@@ -244,8 +258,7 @@ class _RowDraw:
 
     def __init__(self, rows, weights, fraction, seed, n_threads):
         self.fraction, self.seed, self.n_threads, self.weights = fraction, seed, n_threads, weights
-        counted = rows.weight if rows.leaf_weight is None else rows.leaf_weight
-        self.keys, self.first, self.n_copies = copy_numbers(rows.hashes, target_ranks(rows.y), counted)
+        self.keys, self.first, self.n_copies = _row_copies(rows)
 
     def __call__(self, iteration):
         drawn = draw_copies(
@@ -257,6 +270,20 @@ class _RowDraw:
         counts = self.weights["counts"]
         units = np.rint(self.weights["units"] * share).astype(np.uint32)
         return units, None if counts is None else np.rint(counts * share).astype(np.uint32)
+
+
+def _row_copies(rows):
+    """Return keys, first and n_copies of the copies that draws of rows take."""
+    counted = rows.weight if rows.leaf_weight is None else rows.leaf_weight
+    return copy_numbers(rows.hashes, target_ranks(rows.y), counted)
+
+
+def _copy_masks(rows, weights, loss, fraction, seed):
+    units = counts = None
+    if weights is not None:
+        units, counts = weights["units"], weights["counts"] if weights.get("copies", False) else None
+    classes = rows.y if loss.name == "log_loss" else None
+    return CopyMasks(fraction, seed, _row_copies(rows), classes, rows.weight, units, counts)
 
 
 def target_ranks(y):

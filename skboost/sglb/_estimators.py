@@ -75,11 +75,33 @@ class SGLBRegressor(RegressorMixin, BaseSGLB):
         is constant. The same for squared error.
     averaging : {"last", "mean"}, default="last"
         What predictions use: the last state of the chain, or the mean of the raw scores over the second half of the
-        chain. A switch of predictions, which `set_params` may change after the fit; virtual ensembles and uncertainties
-        do not depend on it. "mean" does not go with `early_stopping`, which scores the last state.
+        chain, with a cyclical schedule over the ends of the complete cycles (the last state before the first of them).
+        A switch of predictions, which `set_params` may change after the fit; virtual ensembles and uncertainties do not
+        depend on it. "mean" does not go with `early_stopping`, which scores the last state.
     noise_variance : float or "auto", default="auto"
         Variance of the target around the model, for loss="squared_error" with noise. "auto" measures it on held-out
         rows of a short fit without noise.
+    schedule : {"constant", "cyclical"}, default="constant"
+        "cyclical" multiplies the gradients by a factor that falls from `gradient_scale_max` to `gradient_scale_min` in
+        every cycle [3]_; noise, weights and second derivatives keep their size. Long steps take the chain to other
+        modes, and the states at the ends of the complete cycles are the members of the virtual ensemble and what
+        averaging="mean" averages.
+    cycle_length : int, default=50
+        Iterations of a cycle (C), for schedule="cyclical".
+    gradient_scale_max : float, default=10.0
+        Factor at the start of a cycle, for schedule="cyclical", at most 1e6. With `learning_rate` and the curvature of
+        the loss (1; 1/4 for two classes and 1/2 for more with gradient leaves) the product must be below 2 and warns
+        above 1.
+    gradient_scale_min : float, default=1.0
+        Factor at the end of a cycle, for schedule="cyclical"; at least 1e-6 and at most `gradient_scale_max`.
+    exploration_fraction : float, default=0.8
+        Share of each cycle, from its start, in which the masks of `bootstrap_fraction` act, in [0, 1].
+    bootstrap_fraction : float or None, default=None
+        Masks for schedule="cyclical": at the start of a cycle each row is drawn with this probability, in (0, 1), and
+        while the cycle explores only drawn rows have gradients; all keep weight and noise. None: no masks.
+    schedule_form : {"clamp", "affine"}, default="clamp"
+        Factor at the position r from 0 to 1 of a cycle, with ``c = (1 + cos(pi r)) / 2``, a for `gradient_scale_max`
+        and b for `gradient_scale_min`: "clamp" is ``max(a c, b)``, "affine" is ``b + (a - b) c``.
     prior_split_rate : float or None, default=None
         Chance that a split is drawn at random instead of searched, once per level of a symmetric tree and once per node
         of others: one of the columns, one of its cuts. A drawn split may leave a child without training rows; its value
@@ -93,7 +115,8 @@ class SGLBRegressor(RegressorMixin, BaseSGLB):
         How far these cuts reach beyond the data on each side, in units of their range. None: 0.5.
     early_stopping : bool, default=False
         Stop when the score has not grown for `n_iter_no_change` iterations and keep the best model. It selects an
-        early state of the chain, so leave it off when the uncertainties matter.
+        early state of the chain, so leave it off when the uncertainties matter. A cyclical schedule is scored at the
+        ends of cycles only, and `n_iter_no_change` counts these; it needs `n_estimators` of at least `cycle_length`.
     validation_fraction : int, float or None, default=0.1
         Rows held out for early stopping: a share, or a number. None: score the training rows.
     n_iter_no_change : int, default=10
@@ -126,7 +149,8 @@ class SGLBRegressor(RegressorMixin, BaseSGLB):
     feature_importances_ : ndarray of shape (`n_features_in_`,)
         Share of each column in the gain of all splits; sums to 1, or all 0 when nothing was split.
     train_score_, validation_score_ : ndarray of shape (n_scored,)
-        Scores of the models of 0, 1, 2, ... iterations, higher is better; empty without early stopping.
+        Scores of the models of 0, 1, 2, ... iterations (or cycles, of a cyclical schedule), higher is better; empty
+        without early stopping.
     noise_variance_ : float
         Variance v of the target around the model that scales the noise; 1 for losses that are likelihoods.
     diffusion_temperature_ : float
@@ -156,6 +180,8 @@ class SGLBRegressor(RegressorMixin, BaseSGLB):
        arXiv:2001.07248.
     .. [2] A. Malinin, L. Prokhorenkova and A. Ustimenko, "Uncertainty in Gradient Boosting via Ensembles", ICLR 2021,
        arXiv:2006.10562.
+    .. [3] T. Tan, C. Huertas and Q. Zhao, "Efficient and Effective Uncertainty Quantification in Gradient Boosting via
+       Cyclical Gradient MCMC", CEUR Workshop Proceedings vol. 3381, 2023.
 
     Examples
     --------
@@ -201,6 +227,13 @@ class SGLBRegressor(RegressorMixin, BaseSGLB):
         leaf_estimation="gradient",
         averaging="last",
         noise_variance="auto",
+        schedule="constant",
+        cycle_length=50,
+        gradient_scale_max=10.0,
+        gradient_scale_min=1.0,
+        exploration_fraction=0.8,
+        bootstrap_fraction=None,
+        schedule_form="clamp",
         prior_split_rate=None,
         n_prior_cuts=None,
         cut_margin=None,
@@ -236,6 +269,13 @@ class SGLBRegressor(RegressorMixin, BaseSGLB):
         self.leaf_estimation = leaf_estimation
         self.averaging = averaging
         self.noise_variance = noise_variance
+        self.schedule = schedule
+        self.cycle_length = cycle_length
+        self.gradient_scale_max = gradient_scale_max
+        self.gradient_scale_min = gradient_scale_min
+        self.exploration_fraction = exploration_fraction
+        self.bootstrap_fraction = bootstrap_fraction
+        self.schedule_form = schedule_form
         self.prior_split_rate = prior_split_rate
         self.n_prior_cuts = n_prior_cuts
         self.cut_margin = cut_margin
@@ -295,18 +335,20 @@ class SGLBRegressor(RegressorMixin, BaseSGLB):
         for raw in self._staged_raw(X):
             yield self._from_raw(raw, self._loss)
 
-    def predict_virtual_ensembles(self, X, n_members=10, *, return_variance=False):
+    def predict_virtual_ensembles(self, X, n_members=None, *, return_variance=False):
         """Predict with the members of the virtual ensemble.
 
         Member k is the state of the chain after ``n_iter_ - (n_members - k) p`` iterations, ``p = n_iter_ // (2
-        n_members)``: it is the state of the chain of the same parameters stopped there, whatever `averaging` says.
+        n_members)``: it is the state of the chain of the same parameters stopped there, whatever `averaging` says. With
+        schedule="cyclical" the members are the states after the last iteration of the last complete cycles.
 
         Parameters
         ----------
         X : array-like of shape (n_samples, n_features)
             Rows.
-        n_members : int, default=10
-            Number of members, at most ``n_iter_ // 2``.
+        n_members : int or None, default=None
+            Number of members, at most ``n_iter_ // 2``, or ``n_iter_ // cycle_length`` of a cyclical schedule. None:
+            10, or the ends of all complete cycles.
         return_variance : bool, default=False
             Return also the members' predicted variances, for loss="gaussian".
 
@@ -320,7 +362,7 @@ class SGLBRegressor(RegressorMixin, BaseSGLB):
         Raises
         ------
         ValueError
-            If `n_members` is not an integer of at least 1 or needs more iterations than there are, or if
+            If `n_members` is neither None nor an integer of at least 1, or needs more iterations than there are, or if
             `return_variance` is asked of another loss.
         """
         check_is_fitted(self)
@@ -329,7 +371,7 @@ class SGLBRegressor(RegressorMixin, BaseSGLB):
         raw = self._member_raw(X, n_members)[1]
         return self._loss.mean_variance(raw) if return_variance else self._from_raw(raw, self._loss)
 
-    def predict_uncertainty(self, X, n_members=10):
+    def predict_uncertainty(self, X, n_members=None):
         """Predict with uncertainty.
 
         `mean` is the mean over the members; it need not equal `predict`, which uses the state or the average of states
@@ -339,8 +381,9 @@ class SGLBRegressor(RegressorMixin, BaseSGLB):
         ----------
         X : array-like of shape (n_samples, n_features)
             Rows.
-        n_members : int, default=10
-            Number of members of the virtual ensemble, at most ``n_iter_ // 2``.
+        n_members : int or None, default=None
+            Number of members of the virtual ensemble, at most ``n_iter_ // 2``, or ``n_iter_ // cycle_length`` of a
+            cyclical schedule. None: 10, or the ends of all complete cycles.
 
         Returns
         -------
@@ -351,7 +394,7 @@ class SGLBRegressor(RegressorMixin, BaseSGLB):
         Raises
         ------
         ValueError
-            If `n_members` is not an integer of at least 1 or needs more iterations than there are.
+            If `n_members` is neither None nor an integer of at least 1, or needs more iterations than there are.
         """
         counts, raw, variance, support = self._member_support(X, n_members)
         if self._loss.predicts_spread:
@@ -425,8 +468,30 @@ class SGLBClassifier(ClassifierMixin, BaseSGLB):
         is constant. The same for squared error.
     averaging : {"last", "mean"}, default="last"
         What predictions use: the last state of the chain, or the mean of the raw scores over the second half of the
-        chain. A switch of predictions, which `set_params` may change after the fit; virtual ensembles and uncertainties
-        do not depend on it. "mean" does not go with `early_stopping`, which scores the last state.
+        chain, with a cyclical schedule over the ends of the complete cycles (the last state before the first of them).
+        A switch of predictions, which `set_params` may change after the fit; virtual ensembles and uncertainties do not
+        depend on it. "mean" does not go with `early_stopping`, which scores the last state.
+    schedule : {"constant", "cyclical"}, default="constant"
+        "cyclical" multiplies the gradients by a factor that falls from `gradient_scale_max` to `gradient_scale_min` in
+        every cycle [3]_; noise, weights and second derivatives keep their size. Long steps take the chain to other
+        modes, and the states at the ends of the complete cycles are the members of the virtual ensemble and what
+        averaging="mean" averages.
+    cycle_length : int, default=50
+        Iterations of a cycle (C), for schedule="cyclical".
+    gradient_scale_max : float, default=10.0
+        Factor at the start of a cycle, for schedule="cyclical", at most 1e6. With `learning_rate` and the curvature of
+        the loss (1; 1/4 for two classes and 1/2 for more with gradient leaves) the product must be below 2 and warns
+        above 1.
+    gradient_scale_min : float, default=1.0
+        Factor at the end of a cycle, for schedule="cyclical"; at least 1e-6 and at most `gradient_scale_max`.
+    exploration_fraction : float, default=0.8
+        Share of each cycle, from its start, in which the masks of `bootstrap_fraction` act, in [0, 1].
+    bootstrap_fraction : float or None, default=None
+        Masks for schedule="cyclical": at the start of a cycle each row is drawn with this probability, in (0, 1), and
+        while the cycle explores only drawn rows have gradients; all keep weight and noise. None: no masks.
+    schedule_form : {"clamp", "affine"}, default="clamp"
+        Factor at the position r from 0 to 1 of a cycle, with ``c = (1 + cos(pi r)) / 2``, a for `gradient_scale_max`
+        and b for `gradient_scale_min`: "clamp" is ``max(a c, b)``, "affine" is ``b + (a - b) c``.
     prior_split_rate : float or None, default=None
         Chance that a split is drawn at random instead of searched, once per level of a symmetric tree and once per node
         of others: one of the columns, one of its cuts. A drawn split may leave a child without training rows; its value
@@ -440,7 +505,8 @@ class SGLBClassifier(ClassifierMixin, BaseSGLB):
         How far these cuts reach beyond the data on each side, in units of their range. None: 0.5.
     early_stopping : bool, default=False
         Stop when the score has not grown for `n_iter_no_change` iterations and keep the best model. It selects an
-        early state of the chain, so leave it off when the uncertainties matter.
+        early state of the chain, so leave it off when the uncertainties matter. A cyclical schedule is scored at the
+        ends of cycles only, and `n_iter_no_change` counts these; it needs `n_estimators` of at least `cycle_length`.
     validation_fraction : int, float or None, default=0.1
         Rows held out for early stopping: a share, or a number. None: score the training rows.
     n_iter_no_change : int, default=10
@@ -478,7 +544,8 @@ class SGLBClassifier(ClassifierMixin, BaseSGLB):
     feature_importances_ : ndarray of shape (`n_features_in_`,)
         Share of each column in the gain of all splits; sums to 1, or all 0 when nothing was split.
     train_score_, validation_score_ : ndarray of shape (n_scored,)
-        Scores of the models of 0, 1, 2, ... iterations, higher is better; empty without early stopping.
+        Scores of the models of 0, 1, 2, ... iterations (or cycles, of a cyclical schedule), higher is better; empty
+        without early stopping.
     noise_variance_ : float
         Variance v of the target around the model that scales the noise; 1 for losses that are likelihoods.
     diffusion_temperature_ : float
@@ -507,6 +574,8 @@ class SGLBClassifier(ClassifierMixin, BaseSGLB):
        arXiv:2001.07248.
     .. [2] A. Malinin, L. Prokhorenkova and A. Ustimenko, "Uncertainty in Gradient Boosting via Ensembles", ICLR 2021,
        arXiv:2006.10562.
+    .. [3] T. Tan, C. Huertas and Q. Zhao, "Efficient and Effective Uncertainty Quantification in Gradient Boosting via
+       Cyclical Gradient MCMC", CEUR Workshop Proceedings vol. 3381, 2023.
 
     Examples
     --------
@@ -549,6 +618,13 @@ class SGLBClassifier(ClassifierMixin, BaseSGLB):
         model_shrink_mode="constant",
         leaf_estimation="gradient",
         averaging="last",
+        schedule="constant",
+        cycle_length=50,
+        gradient_scale_max=10.0,
+        gradient_scale_min=1.0,
+        exploration_fraction=0.8,
+        bootstrap_fraction=None,
+        schedule_form="clamp",
         prior_split_rate=None,
         n_prior_cuts=None,
         cut_margin=None,
@@ -584,6 +660,13 @@ class SGLBClassifier(ClassifierMixin, BaseSGLB):
         self.model_shrink_mode = model_shrink_mode
         self.leaf_estimation = leaf_estimation
         self.averaging = averaging
+        self.schedule = schedule
+        self.cycle_length = cycle_length
+        self.gradient_scale_max = gradient_scale_max
+        self.gradient_scale_min = gradient_scale_min
+        self.exploration_fraction = exploration_fraction
+        self.bootstrap_fraction = bootstrap_fraction
+        self.schedule_form = schedule_form
         self.prior_split_rate = prior_split_rate
         self.n_prior_cuts = n_prior_cuts
         self.cut_margin = cut_margin
@@ -734,18 +817,20 @@ class SGLBClassifier(ClassifierMixin, BaseSGLB):
         # A raw score of exactly 0 is a tie and goes to the first class, as argmax does with equal probabilities.
         return self.classes_[(raw[:, 0] > 0).astype(np.intp) if raw.shape[1] == 1 else np.argmax(raw, axis=1)]
 
-    def predict_virtual_ensembles(self, X, n_members=10):
+    def predict_virtual_ensembles(self, X, n_members=None):
         """Predict class probabilities with the members of the virtual ensemble.
 
         Member k is the state of the chain after ``n_iter_ - (n_members - k) p`` iterations, ``p = n_iter_ // (2
-        n_members)``: it is the state of the chain of the same parameters stopped there, whatever `averaging` says.
+        n_members)``: it is the state of the chain of the same parameters stopped there, whatever `averaging` says. With
+        schedule="cyclical" the members are the states after the last iteration of the last complete cycles.
 
         Parameters
         ----------
         X : array-like of shape (n_samples, n_features)
             Rows.
-        n_members : int, default=10
-            Number of members, at most ``n_iter_ // 2``.
+        n_members : int or None, default=None
+            Number of members, at most ``n_iter_ // 2``, or ``n_iter_ // cycle_length`` of a cyclical schedule. None:
+            10, or the ends of all complete cycles.
 
         Returns
         -------
@@ -755,11 +840,11 @@ class SGLBClassifier(ClassifierMixin, BaseSGLB):
         Raises
         ------
         ValueError
-            If `n_members` is not an integer of at least 1 or needs more iterations than there are.
+            If `n_members` is neither None nor an integer of at least 1, or needs more iterations than there are.
         """
         return self._proba(self._member_raw(X, n_members)[1], self._loss)
 
-    def predict_uncertainty(self, X, n_members=10):
+    def predict_uncertainty(self, X, n_members=None):
         """Predict class probabilities with uncertainty.
 
         `mean` is the mean over the members; it need not equal `predict_proba`, which uses the state or the average of
@@ -769,8 +854,9 @@ class SGLBClassifier(ClassifierMixin, BaseSGLB):
         ----------
         X : array-like of shape (n_samples, n_features)
             Rows.
-        n_members : int, default=10
-            Number of members of the virtual ensemble, at most ``n_iter_ // 2``.
+        n_members : int or None, default=None
+            Number of members of the virtual ensemble, at most ``n_iter_ // 2``, or ``n_iter_ // cycle_length`` of a
+            cyclical schedule. None: 10, or the ends of all complete cycles.
 
         Returns
         -------
@@ -781,7 +867,7 @@ class SGLBClassifier(ClassifierMixin, BaseSGLB):
         Raises
         ------
         ValueError
-            If `n_members` is not an integer of at least 1 or needs more iterations than there are.
+            If `n_members` is neither None nor an integer of at least 1, or needs more iterations than there are.
         """
         counts, raw, variance, support = self._member_support(X, n_members)
         one_score = raw.shape[-1] == 1

@@ -18,7 +18,7 @@ from skboost._parallel import cap_threads, effective_n_threads
 from skboost._random import STREAM_VALIDATION, resolve_seed
 from skboost._reporting import ProgressReporter
 from skboost._sampling import row_hashes, split_copies
-from skboost._uncertainty import Uncertainty, member_schedule
+from skboost._uncertainty import Uncertainty, cycle_ends, cycle_member_schedule, member_schedule
 from skboost._validation import (
     TrainingData,
     check_training_data,
@@ -28,6 +28,7 @@ from skboost._validation import (
     resolve_monotonic_cst,
 )
 from skboost.sglb._chain import Chain, Rows, TreeRules, held_out_variance, target_ranks
+from skboost.sglb._cycle import check_cycle, check_step, resolve_cycle
 from skboost.sglb._monitor import LossScore, Monitor, ValidationRows, run
 from skboost.sglb._schedule import check_dynamics, n_drawn_features, resolve_dynamics, resolve_prior
 from skboost.sglb._warm_start import (
@@ -43,6 +44,8 @@ LOSSGUIDE_LEAVES = 31
 MOST_OUTPUTS = 255
 # A mean weight below this makes rows count for much less than rows.
 LIGHT_ROWS = 0.1
+# Members of the virtual ensemble of a constant schedule when no number is given.
+N_MEMBERS = 10
 
 
 @dataclass(frozen=True)
@@ -101,6 +104,13 @@ class BaseSGLB(BaseEstimator):
         "model_shrink_mode": [StrOptions({"constant", "decreasing"})],
         "leaf_estimation": [StrOptions({"gradient", "newton"})],
         "averaging": [StrOptions({"last", "mean"})],
+        "schedule": [StrOptions({"constant", "cyclical"})],
+        "cycle_length": [Interval(numbers.Integral, 1, None, closed="left")],
+        "gradient_scale_max": [Interval(numbers.Real, 0, 1e6, closed="right")],
+        "gradient_scale_min": [Interval(numbers.Real, 1e-6, 1e6, closed="both")],
+        "exploration_fraction": [Interval(numbers.Real, 0, 1, closed="both")],
+        "bootstrap_fraction": [Interval(RealNotInt, 0, 1, closed="neither"), None],
+        "schedule_form": [StrOptions({"clamp", "affine"})],
         "prior_split_rate": [Interval(numbers.Real, 0, 1, closed="both"), None],
         "n_prior_cuts": [Interval(numbers.Integral, 0, MOST_PRIOR_CUTS, closed="both"), None],
         "cut_margin": [Interval(numbers.Real, 0, None, closed="left"), None],
@@ -202,6 +212,7 @@ class BaseSGLB(BaseEstimator):
     def _check_params_jointly(self):
         check_dynamics(self)
         resolve_prior(self)
+        check_cycle(self)
         if self.early_stopping and self.averaging == "mean":
             raise ValueError(
                 "averaging='mean' does not go with early_stopping=True, which scores the last state of the chain; use "
@@ -233,12 +244,14 @@ class BaseSGLB(BaseEstimator):
         if warm:
             check_same_chain(self._record, record)
         sigma = record.dynamics.sigma(record.rules.learning_rate, record.noise_variance)
-        chain = Chain(task.rows, task.loss, record.base_score, record.rules, task.seed, task.n_threads, sigma)
+        chain = Chain(
+            task.rows, task.loss, record.base_score, record.rules, task.seed, task.n_threads, sigma, record.cycle
+        )  # fmt: skip
         monitor = self._monitor(chain, task, self.n_iter_ if warm else 0)
         if warm:
             self._resume(chain, monitor, task)
         monitor.reporter.start(n_rows=len(task.rows.y), n_features=data.n_features, n_threads=task.n_threads)
-        run(chain, record.dynamics, self.n_estimators, monitor)
+        run(chain, record.dynamics, self._last_iteration(), monitor)
         return self._collect(chain, monitor, task, record)
 
     def _prepare(self, data, loss, given, warm):
@@ -252,6 +265,7 @@ class BaseSGLB(BaseEstimator):
         mapper.fit(data.X, data.sample_weight, data.is_categorical, n_threads)
         codes_col, codes_row = mapper.transform(data.X, n_threads)
         draws = self.subsample < 1 or self.early_stopping or self.langevin or self.posterior_sampling
+        draws = draws or self.bootstrap_fraction is not None
         hashes = row_hashes(codes_row, data.n_features, n_threads) if draws else None
         target = loss.to_internal(data.y)
         rows = Rows(
@@ -270,6 +284,9 @@ class BaseSGLB(BaseEstimator):
     def _record_of(self, task, warm):
         """Return all that the chain is made from, as numbers."""
         rules = self._tree_rules(task.data, task.loss)
+        cycle = resolve_cycle(self)
+        if cycle is not None:
+            check_step(cycle, rules, task.loss)
         dynamics = resolve_dynamics(self, task.rows.total_weight)
         if self.posterior_sampling:
             warn_of_light_rows(task.rows)
@@ -283,6 +300,7 @@ class BaseSGLB(BaseEstimator):
             category_maps=task.data.category_maps,
             rules=rules,
             dynamics=dynamics,
+            cycle=cycle,
             noise_variance=noise_variance,
             noise_measured=measured,
             seed=task.seed,
@@ -301,17 +319,17 @@ class BaseSGLB(BaseEstimator):
         forest = chain.finish()
         n_iter = forest.n_trees
         if monitor.stopping is not None:
-            n_iter = max(1, monitor.stopping.best_iteration)
+            n_iter = monitor.best_n_iter
             if n_iter < forest.n_trees:
                 forest = forest.truncate(n_iter)
-        note = "stopped early" if n_iter < self.n_estimators else ""
+        note = "stopped early" if n_iter < self._last_iteration() else ""
         monitor.reporter.finish(n_iter, note)
         state = {
             "_forest": forest,
             "_mapper": task.mapper,
             "_loss": task.loss,
             "_record": record,
-            "_mean_add": forest.mean_coefficients(),
+            "_mean_add": forest.mean_coefficients(_averaged_states(n_iter, record.cycle)),
             "_empty_variance": record.empty_variance,
             "n_iter_": n_iter,
             "train_score_": np.array(monitor.train_scores),
@@ -410,7 +428,8 @@ class BaseSGLB(BaseEstimator):
         return replace(task, rows=reduced, validation=validation, held_out=True)
 
     def _monitor(self, chain, task, first_iter):
-        reporter = ProgressReporter(type(self).__name__, self.n_estimators, self.verbose, first_iter=first_iter)
+        reporter = ProgressReporter(type(self).__name__, self._last_iteration(), self.verbose, first_iter=first_iter)
+        period = self._scored_every()
         # Without validation rows the training rows decide when to stop, by the chosen score.
         target = task.data.y if self.early_stopping and task.validation is None else None
         score_of = partial(self._score_function, task.loss, chain.base_score, task.data.classes, task.n_threads)
@@ -419,11 +438,19 @@ class BaseSGLB(BaseEstimator):
             return Monitor(reporter, train_score)
         stopping = EarlyStopping(self.n_iter_no_change, self.tol)
         if task.validation is None:
-            return Monitor(reporter, train_score, stopping=stopping)
+            return Monitor(reporter, train_score, stopping=stopping, period=period)
         codes, internal, target, weight = task.validation
         score = score_of(internal, target, weight)
         rows = ValidationRows(codes, task.loss.n_outputs, task.n_threads)
-        return Monitor(reporter, train_score, rows, score, stopping)
+        return Monitor(reporter, train_score, rows, score, stopping, period)
+
+    def _scored_every(self):
+        """Return the iterations between the models that early stopping scores: every one, or the ends of cycles."""
+        return self.cycle_length if self.schedule == "cyclical" else 1
+
+    def _last_iteration(self):
+        """Return how many iterations are fitted unless it stops early; what follows the last scored model is not."""
+        return self.n_estimators - (self.n_estimators % self._scored_every() if self.early_stopping else 0)
 
     def _score_function(self, loss, base_score, classes, n_threads, internal, target, weight):
         """Return the function raw scores -> score, higher is better; without a target it is minus the loss."""
@@ -444,8 +471,8 @@ class BaseSGLB(BaseEstimator):
         if monitor.validation is not None:
             monitor.validation.resume(self._forest)
         if monitor.stopping is not None:
-            check_scores_known(self, monitor.validation)
-            known = slice(self.n_iter_ + 1)
+            check_scores_known(self, monitor)
+            known = slice(self.n_iter_ // monitor.period + 1)
             monitor.resume(self.train_score_[known], self.validation_score_[known])
 
     # ---- prediction
@@ -479,6 +506,9 @@ class BaseSGLB(BaseEstimator):
             yield from self._forest.staged_margins((X, mapper), n_threads=n_threads)
             return
         codes = mapper.transform_columns(X, n_threads)
+        if self._record.cycle is not None:
+            yield from self._staged_cycle_mean(codes, self._record.cycle.length, n_threads)
+            return
         # Prefix sums of the states up to both ends of the window; the second pass saves keeping half of the states.
         states, left_out = (self._forest.staged_margins(codes, n_threads=n_threads) for _ in range(2))
         total, before, n_before = 0.0, 0.0, 0
@@ -490,17 +520,32 @@ class BaseSGLB(BaseEstimator):
                 n_before += 1
             yield (total - before) / window
 
+    def _staged_cycle_mean(self, codes, cycle_length, n_threads):
+        """Yield the mean over the ends of the complete cycles so far, each state itself before the first of them."""
+        total = 0.0
+        for n_iter, state in enumerate(self._forest.staged_margins(codes, n_threads=n_threads), start=1):
+            n_cycles, rest = divmod(n_iter, cycle_length)
+            if rest == 0:
+                total = total + state
+            yield total / n_cycles if n_cycles else state
+
+    def _member_counts(self, n_members):
+        """Return the iteration counts of the members; None means all ends of cycles, or ten of a constant schedule."""
+        if self._record.cycle is not None:
+            return cycle_member_schedule(self.n_iter_, self._record.cycle.length, n_members)
+        return member_schedule(self.n_iter_, N_MEMBERS if n_members is None else n_members)
+
     def _member_raw(self, X, n_members):
         """Return (counts, raw scores of the members of shape (n_members, n_samples, n_outputs))."""
         check_is_fitted(self)
-        counts = member_schedule(self.n_iter_, n_members)
+        counts = self._member_counts(n_members)
         source, n_threads = self._source(X)
         return counts, self._forest.margins(source, counts, n_threads=n_threads)
 
     def _member_support(self, X, n_members):
         """Return (counts, raw scores of the members, variance from leaves without training rows, support)."""
         check_is_fitted(self)
-        counts = member_schedule(self.n_iter_, n_members)
+        counts = self._member_counts(n_members)
         source, n_threads = self._source(X)
         return counts, *self._forest.support(source, counts, self._empty_variance, n_threads=n_threads)
 
@@ -523,6 +568,14 @@ class BaseSGLB(BaseEstimator):
     @staticmethod
     def _as_uncertainty(parts, support, counts):
         return Uncertainty(parts.mean, parts.knowledge, parts.data, parts.total, support, counts)
+
+
+def _averaged_states(n_iter, cycle):
+    """Return the counts of the states that averaging="mean" averages, None for the second half of the chain."""
+    if cycle is None:
+        return None
+    ends = cycle_ends(n_iter, cycle.length)
+    return ends if len(ends) else np.array([n_iter])
 
 
 def _none_if_ones(weight):

@@ -48,15 +48,17 @@ class Monitor:
     validation : ValidationRows or None
     validation_score : callable or None
     stopping : EarlyStopping or None
+    period : int, default=1
+        Trees between the models that early stopping scores: the length of a cycle.
 
     Attributes
     ----------
     train_scores, validation_scores : list of float
-        One entry per model of 0, 1, 2, ... trees; empty without early stopping.
+        One entry per model of 0, 1, 2, ... times `period` trees; empty without early stopping.
     """
 
-    def __init__(self, reporter, train_score, validation=None, validation_score=None, stopping=None):
-        self.reporter, self.train_score = reporter, train_score
+    def __init__(self, reporter, train_score, validation=None, validation_score=None, stopping=None, period=1):
+        self.reporter, self.train_score, self.period = reporter, train_score, period
         self.validation, self.validation_score, self.stopping = validation, validation_score, stopping
         self.train_scores, self.validation_scores = [], []
 
@@ -75,11 +77,22 @@ class Monitor:
         """Score, report, and return whether to stop."""
         if self.validation is not None:
             self.validation.add(chain.builder.tree(), chain.shrink_factors[-1])
-        stop = self.stopping is not None and self._score(chain)
+        scored = self.stopping is not None and chain.n_iter % self.period == 0
+        stop = scored and self._score(chain)
         if self.reporter.due(chain.n_iter):
-            train = self.train_scores[-1] if self.train_scores else self.train_score(chain.scores)
-            self.reporter.update(chain.n_iter, train, self.validation_scores[-1] if self.validation_scores else None)
+            train = self.train_scores[-1] if scored else self.train_score(chain.scores)
+            self.reporter.update(chain.n_iter, train, self._validation_now(scored))
         return stop
+
+    @property
+    def best_n_iter(self):
+        """Number of trees of the model with the best score, at least those of one period."""
+        return max(1, self.stopping.best_iteration) * self.period
+
+    def _validation_now(self, scored):
+        if self.validation is None:
+            return None
+        return self.validation_scores[-1] if scored else self.validation_score(self.validation.scores)
 
     def _score(self, chain):
         self.train_scores.append(self.train_score(chain.scores))

@@ -13,6 +13,7 @@ from skboost._engine import sampling
 from skboost._losses import Loss
 from skboost._sampling import row_hashes
 from skboost.sglb._chain import TreeRules
+from skboost.sglb._cycle import Cycle
 from skboost.sglb._schedule import Dynamics
 
 # Rows whose keys are in memory at once.
@@ -30,6 +31,14 @@ DYNAMICS_NAMES = {
     "temperature": "the noise (posterior_sampling, langevin, diffusion_temperature)",
     "shrink_rate": "the shrinkage (posterior_sampling, model_shrink_rate)",
     "decreasing": "model_shrink_mode",
+}
+CYCLE_NAMES = {
+    "length": "cycle_length",
+    "scale_max": "gradient_scale_max",
+    "scale_min": "gradient_scale_min",
+    "form": "schedule_form",
+    "exploration": "exploration_fraction",
+    "bootstrap": "bootstrap_fraction",
 }
 
 
@@ -49,6 +58,8 @@ class ChainRecord:
     category_maps : tuple
     rules : TreeRules
     dynamics : Dynamics
+    cycle : Cycle or None
+        None for a constant schedule.
     noise_variance : float
     noise_measured : bool
         Whether it was measured on these rows.
@@ -69,6 +80,7 @@ class ChainRecord:
     category_maps: tuple
     rules: TreeRules
     dynamics: Dynamics
+    cycle: Cycle | None
     noise_variance: float
     noise_measured: bool
     seed: int
@@ -118,6 +130,10 @@ def _changes(old, new):
     yield from _changed_fields(
         old.dynamics, new.dynamics, DYNAMICS_NAMES, skipped=() if same_target else ("shrink_rate",)
     )
+    if (old.cycle is None) != (new.cycle is None):
+        yield "schedule"
+    elif old.cycle is not None:
+        yield from _changed_fields(old.cycle, new.cycle, CYCLE_NAMES, skipped=())
     if same_target and old.noise_variance != new.noise_variance:
         yield "noise_variance"
     if old.seed != new.seed:
@@ -135,10 +151,10 @@ def _changed_fields(old, new, names, skipped):
             yield names.get(field.name, field.name)
 
 
-def check_scores_known(model, validation):
+def check_scores_known(model, monitor):
     """Raise ValueError when early stopping would go on without the scores of the earlier iterations."""
-    known = model.train_score_ if validation is None else model.validation_score_
-    if len(known) <= model.n_iter_:
+    known = model.train_score_ if monitor.validation is None else model.validation_score_
+    if len(known) <= model.n_iter_ // monitor.period:
         raise ValueError(
             "warm_start=True with early_stopping=True continues a fit with early_stopping=True and the same validation "
             "rows only: the scores of its iterations are missing. Set warm_start=False to start anew."

@@ -94,7 +94,8 @@ class Twin:
     # ------------------------------------------------------------ one iteration
 
     def grow(
-        self, iteration, seed, shrink=1.0, sigma=0.0, gradient_scale=1.0, features=None, units=None, counts=None, mask=None
+        self, iteration, seed, shrink=1.0, sigma=0.0, gradient_scale=1.0, features=None, units=None, counts=None,
+        mask=None,
     ):  # fmt: skip
         """Return the tree as the arrays that Trainer.grow returns."""
         self.iteration, self.seed, self.sigma = iteration, seed, sigma
