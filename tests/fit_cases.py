@@ -71,7 +71,7 @@ def threads_of_trainers(monkeypatch):
 def predictions(model, X):
     """Return every number that the model says of X, by name."""
     told = {"predict": model.predict(X), "raw": model._raw(X), "apply": model.apply(X)}
-    if model.n_iter_ >= 4:
+    if model.n_iter_ >= (2 * model.cycle_length if model.schedule == "cyclical" else 4):
         told["members"] = model.predict_virtual_ensembles(X, n_members=2)
         told["knowledge"] = model.predict_uncertainty(X, n_members=2).knowledge
     if hasattr(model, "predict_proba"):

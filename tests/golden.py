@@ -42,6 +42,9 @@ def cases():
     yield "exact posterior", SGLBRegressor(diffusion_temperature=1, min_samples_leaf=5, **common), "value"
     decreasing = {"model_shrink_rate": 0.1, "model_shrink_mode": "decreasing"}
     yield "decreasing", SGLBRegressor(posterior_sampling=False, langevin=True, **decreasing, **common), "value"
+    cyclical = {"schedule": "cyclical", "cycle_length": 10, **common}
+    yield "cyclical", SGLBRegressor(schedule_form="affine", averaging="mean", **cyclical), "value"
+    yield "masked", SGLBClassifier(bootstrap_fraction=0.6, **cyclical), "class"
     yield from additive_cases()
 
 

@@ -50,6 +50,7 @@ SGLB_PARAMETERS = {
     "gradient_scale_min": 1.0,
     "exploration_fraction": 0.8,
     "bootstrap_fraction": None,
+    "schedule_form": "clamp",
     "prior_split_rate": BY_EVIDENCE,
     "n_prior_cuts": BY_EVIDENCE,
     "cut_margin": BY_EVIDENCE,
@@ -197,7 +198,7 @@ def test_sglb_methods_keep_the_contract(cls):
     wanted = SGLB_METHODS + (CLASSIFIER_METHODS if issubclass(cls, ClassifierMixin) else [])
     assert [name for name in wanted if not callable(getattr(cls, name, None))] == []
     for name in ("predict_virtual_ensembles", "predict_uncertainty"):
-        assert inspect.signature(getattr(cls, name)).parameters["n_members"].default == 10
+        assert inspect.signature(getattr(cls, name)).parameters["n_members"].default is None
 
 
 @pytest.mark.parametrize("cls", ebm_estimators())

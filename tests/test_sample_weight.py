@@ -16,6 +16,7 @@ from sklearn.base import clone
 
 from skboost._engine import threads
 
+MASKED = {"schedule": "cyclical", "cycle_length": 4, "bootstrap_fraction": 0.5}
 SETTINGS = {
     "plain": {},
     "newton": {"leaf_estimation": "newton"},
@@ -27,6 +28,12 @@ SETTINGS = {
     "stopping on training rows": {"early_stopping": True, "n_iter_no_change": 3, "validation_fraction": None},
     "stopping by score": {"early_stopping": True, "n_iter_no_change": 3, "scoring": None},
     "few bins": {"max_bins": 4, "min_samples_leaf": 7},
+    "cyclical": {**MASKED, "bootstrap_fraction": None, "averaging": "mean"},
+    "masked": MASKED,
+    "masked newton": {**MASKED, "leaf_estimation": "newton"},
+    "masked and drawn": {**MASKED, "subsample": 0.6, "schedule_form": "affine"},
+    "masked without noise": {**MASKED, "posterior_sampling": False, "bootstrap_fraction": 0.1},
+    "masked, stopping": {**MASKED, "early_stopping": True, "n_iter_no_change": 2, "validation_fraction": 0.3},
 }
 N_SEEDS = 3
 
@@ -65,11 +72,12 @@ def test_weights_are_copies(loss, setting, seed):
             assert_weights_are_copies(model, *weighted_case(loss, 100 * seed + case, coarse=coarse))
 
 
+@pytest.mark.parametrize("setting", ["plain", "masked"])
 @pytest.mark.parametrize("grow_policy", POLICIES)
 @pytest.mark.parametrize("loss", LOSSES)
-def test_weights_are_copies_with_several_threads_and_many_values(loss, grow_policy, seed, monkeypatch):
+def test_weights_are_copies_with_several_threads_and_many_values(loss, grow_policy, setting, seed, monkeypatch):
     seen = threads_of_trainers(monkeypatch)
-    model = make_estimator(loss, grow_policy=grow_policy, n_jobs=3, n_estimators=5)
+    model = make_estimator(loss, grow_policy=grow_policy, n_jobs=3, n_estimators=5, **SETTINGS[setting])
     for n, n_threads in [(700, 1), (6000, 3)]:
         X, y = make_data(loss, seed, n=n)
         X = X + np.random.default_rng(seed).normal(size=X.shape)  # more values than bins
@@ -96,7 +104,10 @@ def test_weights_are_copies_with_categories(loss, seed):
 
 
 @pytest.mark.parametrize("class_weight", [{30: 2.5, 10: 0.25, 20: 7}, {30: 2.5, 10: 0.3, 20: 7}, "balanced"])
-@pytest.mark.parametrize("setting", ["plain", "newton", "drawn", "stopping", "stopping by number"])
+@pytest.mark.parametrize(
+    "setting",
+    ["plain", "newton", "drawn", "stopping", "stopping by number", "masked", "masked newton", "masked and drawn"],
+)
 def test_weights_are_copies_with_class_weights(class_weight, setting, seed):
     model = make_estimator("multiclass", class_weight=class_weight, **SETTINGS[setting])
     for case in range(N_SEEDS):

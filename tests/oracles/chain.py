@@ -101,3 +101,103 @@ def leaf_normal(leaf, key):
     """Draw of a leaf from two uniforms of 53 bits."""
     bits = [mix64(key ^ mix64((2 * leaf + i + 0x632BE59BD9B4E019) % 2**64)) for i in range(2)]
     return box_muller(*(((b >> 11) + 0.5) / 2**53 for b in bits))
+
+
+# ---------------------------------------------------------------- cyclical schedules
+
+GOLDEN = 0x9E3779B97F4A7C15
+STREAM_MASK, STREAM_SUBSAMPLE = 3, 4
+
+
+def gradient_scale(iteration, length, high, low, form):
+    """Factor on the gradients: a cosine from high to 0, cut at low, or from high to low."""
+    r = (iteration % length) / length
+    cosine = (1 + np.cos(np.pi * r)) / 2
+    return max(high * cosine, low) if form == "clamp" else low + (high - low) * cosine
+
+
+def content_key(codes, rank):
+    """Key of a row: its codes in words of eight bytes, then the bits of the rank of its target."""
+    key = GOLDEN
+    for start in range(0, len(codes), 8):
+        key = mix64(key ^ sum(int(c) << (8 * i) for i, c in enumerate(codes[start : start + 8])))
+    bits = int(np.float64(rank).view(np.uint64))
+    return mix64(key ^ mix64((bits + GOLDEN) % 2**64))
+
+
+@dataclass(frozen=True)
+class Copies:
+    """Rows written out as copies: `row` of each copy, and its key and number among the copies of equal key."""
+
+    row: list
+    key: list
+    number: list
+
+    @classmethod
+    def of(cls, codes, ranks, n_copies):
+        seen, row, key, number = {}, [], [], []
+        for i, (row_codes, rank) in enumerate(zip(codes, ranks, strict=True)):
+            content = content_key(row_codes, rank)
+            for _ in range(int(n_copies[i])):
+                row.append(i)
+                key.append(content)
+                number.append(seen.get(content, 0))
+                seen[content] = number[-1] + 1
+        return cls(row, key, number)
+
+    def hashes(self, seed, stream, iteration):
+        stream_key = noise_key(seed, stream, iteration, 0)
+        pairs = zip(self.key, self.number, strict=True)
+        return [mix64((mix64(key ^ stream_key) + GOLDEN * (number + 1)) % 2**64) for key, number in pairs]
+
+    def kept(self, fraction, seed, cycle, labels):
+        """Which copies keep their gradients in a cycle; labels of the rows, equal ones for regression."""
+        hashes = self.hashes(seed, STREAM_MASK, cycle)
+        kept = [h < int(fraction * 2**64) for h in hashes]
+        for label in set(labels):
+            members = [i for i, row in enumerate(self.row) if labels[row] == label]
+            if not any(kept[i] for i in members):
+                kept[min(members, key=hashes.__getitem__)] = True
+        return kept
+
+    def drawn(self, fraction, seed, iteration):
+        return [h < int(fraction * 2**64) for h in self.hashes(seed, STREAM_SUBSAMPLE, iteration)]
+
+    def count(self, flags, n_rows):
+        return np.bincount([row for row, flag in zip(self.row, flags, strict=True) if flag], minlength=n_rows)
+
+
+class CyclicalTwin:
+    """A cyclical chain with masks on a `oracles.grower.Twin`, whole-number weights or none.
+
+    Parameters
+    ----------
+    twin : Twin
+    n_copies, ranks, labels : sequences over rows
+        Copies, rank of the target, class (equal ones for regression).
+    schedule : dict
+        length, high, low, form, exploration, bootstrap (None: no masks), subsample (1: all rows).
+    """
+
+    def __init__(self, twin, n_copies, ranks, labels, schedule):
+        self.twin, self.labels, self.schedule = twin, labels, schedule
+        self.n_copies = np.asarray(n_copies)
+        self.copies = Copies.of(twin.codes, ranks, n_copies)
+
+    def grow(self, iteration, seed, shrink, sigma):
+        s = self.schedule
+        scale = float(np.float32(gradient_scale(iteration, s["length"], s["high"], s["low"], s["form"])))
+        drawn, step = [True] * len(self.copies.row), {}
+        if s["subsample"] < 1:
+            drawn = self.copies.drawn(s["subsample"], seed, iteration)
+            step["units"] = self.copies.count(drawn, len(self.n_copies))
+        if s["bootstrap"] is not None and (iteration % s["length"]) / s["length"] < s["exploration"]:
+            step["mask"] = self.mask(
+                self.copies.kept(s["bootstrap"], seed, iteration // s["length"], self.labels), drawn
+            )
+        return self.twin.grow(iteration, seed, shrink=shrink, sigma=sigma, gradient_scale=scale, **step)
+
+    def mask(self, kept, drawn):
+        n = len(self.n_copies)
+        both = [k and d for k, d in zip(kept, drawn, strict=True)]
+        return {"kept": self.copies.count(kept, n), "units": self.copies.count(both, n), "copy_weight": None}

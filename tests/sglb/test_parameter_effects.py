@@ -39,6 +39,18 @@ CHANGES = {
     "n_prior_cuts": {"n_prior_cuts": 5},
     "cut_margin": {"cut_margin": 3.0},
     "noise_variance": {"noise_variance": 100.0},
+    "schedule": {"schedule": "cyclical"},
+    "cycle_length": {"schedule": "cyclical", "cycle_length": 5},
+    "gradient_scale_max": {"schedule": "cyclical", "gradient_scale_max": 5.0},
+    "gradient_scale_min": {"schedule": "cyclical", "cycle_length": 5, "gradient_scale_min": 2.0},
+    "exploration_fraction": {
+        "schedule": "cyclical",
+        "cycle_length": 5,
+        "bootstrap_fraction": 0.5,
+        "exploration_fraction": 0.3,
+    },
+    "bootstrap_fraction": {"schedule": "cyclical", "bootstrap_fraction": 0.5},
+    "schedule_form": {"schedule": "cyclical", "cycle_length": 5, "schedule_form": "affine"},
     "early_stopping": {"early_stopping": True},
     "validation_fraction": {"early_stopping": True, "validation_fraction": 0.4},
     "n_iter_no_change": {

@@ -132,6 +132,13 @@ BAD_PARAMETERS = {
     "n_prior_cuts": [-1, 129, 0.5, "auto"],
     "cut_margin": [-0.1, "auto", NAN],
     "noise_variance": [0, -1, "unknown", None, NAN],
+    "schedule": ["unknown", None, 1],
+    "cycle_length": [0, -1, 1.5, None, "50"],
+    "gradient_scale_max": [0, -1.0, NAN, INF, None, "10"],
+    "gradient_scale_min": [0, -1.0, NAN, INF, None, "1"],
+    "exploration_fraction": [-0.1, 1.1, NAN, None, "0.8"],
+    "bootstrap_fraction": [0.0, 1.0, 0, 1, -0.5, 1.5, NAN, "0.5"],
+    "schedule_form": ["unknown", None, 1],
     "early_stopping": ["auto", None, 2],
     "validation_fraction": [0.0, 1.0, 1.5, -0.1, 0, -1, "0.1", NAN],
     "n_iter_no_change": [0, -1, 1.5, None],
@@ -196,6 +203,25 @@ JOINTLY_BAD = [
     ({"categorical_features": [True]}, r"categorical_features.*shape"),
     ({"categorical_features": ["a"]}, "categorical_features gives names"),
     ({"early_stopping": True, "scoring": "unknown"}, "unknown"),
+    ({"cycle_length": 20}, "cycle_length=20 needs schedule='cyclical', got schedule='constant'"),
+    ({"gradient_scale_max": 2.0}, "gradient_scale_max=2.0 needs schedule='cyclical', got schedule='constant'"),
+    ({"gradient_scale_min": 0.5}, "gradient_scale_min=0.5 needs schedule='cyclical', got schedule='constant'"),
+    ({"exploration_fraction": 0.5}, "exploration_fraction=0.5 needs schedule='cyclical', got schedule='constant'"),
+    ({"bootstrap_fraction": 0.5}, "bootstrap_fraction=0.5 needs schedule='cyclical', got schedule='constant'"),
+    ({"schedule_form": "affine"}, "schedule_form='affine' needs schedule='cyclical', got schedule='constant'"),
+    (
+        {"schedule": "cyclical", "gradient_scale_min": 11.0},
+        "gradient_scale_max=10.0 must be at least gradient_scale_min=11.0",
+    ),
+    ({"schedule": "cyclical", "exploration_fraction": 0.5}, "exploration_fraction=0.5 .*needs bootstrap_fraction"),
+    (
+        {"schedule": "cyclical", "n_estimators": 49, "early_stopping": True},
+        "early_stopping=True .*n_estimators must be at least cycle_length=50, got 49",
+    ),
+    (
+        {"schedule": "cyclical", "gradient_scale_max": 20.0, "leaf_estimation": "newton"},
+        "gradient_scale_max=20 times learning_rate=0.1 times the curvature 1 .* is 2; from 2 on the chain diverges",
+    ),
 ]
 
 
@@ -249,7 +275,7 @@ def test_early_stopping_without_rows_to_hold_out(no_training):
 
 
 @pytest.mark.parametrize("loss", LOSSES)
-@pytest.mark.parametrize("n_members", [0, -1, 1.5, True, False, None, "3", NAN, np.float64(2), [2]])
+@pytest.mark.parametrize("n_members", [0, -1, 1.5, True, False, "3", NAN, np.float64(2), [2]])
 def test_bad_numbers_of_members(loss, n_members):
     X, y = make_data(loss, n=40)
     model = make_estimator(loss).fit(X, y)
