@@ -170,15 +170,16 @@ import numpy as np
 from fit_cases import LOSSES, POLICIES, make_data, make_estimator
 from skboost._engine.langevin import instruction_set
 
+masked = {{"schedule": "cyclical", "cycle_length": 4, "bootstrap_fraction": 0.5}}
 digest = hashlib.sha256()
 for loss in LOSSES:
     X, y = make_data(loss, 3, n=300, n_features=9)
     weight = np.random.default_rng(0).exponential(size=300)
     for grow_policy in POLICIES:
-        for leaf_estimation in ("gradient", "newton"):
+        for params in ({{}}, {{"leaf_estimation": "newton"}}, masked):
             for sample_weight in (None, weight):
-                model = make_estimator(loss, grow_policy=grow_policy, leaf_estimation=leaf_estimation, subsample=0.7,
-                                       diffusion_temperature=3.0).fit(X, y, sample_weight)
+                model = make_estimator(loss, grow_policy=grow_policy, subsample=0.7, diffusion_temperature=3.0,
+                                       **params).fit(X, y, sample_weight)
                 digest.update(model._raw(X).tobytes())
                 digest.update(model.predict_uncertainty(X, 3).knowledge.tobytes())
 print(instruction_set(), digest.hexdigest())
