@@ -117,7 +117,7 @@ def check_step(cycle, rules, loss):
         f"{curvature:g} of loss={loss.name!r} is {step:g}"
     )
     if step >= UNSTABLE_STEP:
-        raise ValueError(f"{what}; from {UNSTABLE_STEP:g} on the chain diverges, so reduce one of the two.")
+        raise ValueError(f"{what}; from {UNSTABLE_STEP:g} on the chain does not settle, so reduce one of the two.")
     if step > OVERSHOOTING_STEP:
         warnings.warn(f"{what}; above {OVERSHOOTING_STEP:g} its steps overshoot.", UserWarning, stacklevel=6)
 

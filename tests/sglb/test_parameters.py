@@ -220,7 +220,7 @@ JOINTLY_BAD = [
     ),
     (
         {"schedule": "cyclical", "gradient_scale_max": 20.0, "leaf_estimation": "newton"},
-        "gradient_scale_max=20 times learning_rate=0.1 times the curvature 1 .* is 2; from 2 on the chain diverges",
+        "gradient_scale_max=20 times learning_rate=0.1 times the curvature 1 .* is 2; from 2 on the chain does not",
     ),
 ]
 
