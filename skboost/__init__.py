@@ -3,6 +3,15 @@
 from skboost._uncertainty import Uncertainty
 from skboost._version import __version__
 from skboost.ebm import EBMClassifier, EBMRegressor
+from skboost.gaussian_process import LaplaceGPClassifier
 from skboost.sglb import SGLBClassifier, SGLBRegressor
 
-__all__ = ["EBMClassifier", "EBMRegressor", "SGLBClassifier", "SGLBRegressor", "Uncertainty", "__version__"]
+__all__ = [
+    "EBMClassifier",
+    "EBMRegressor",
+    "LaplaceGPClassifier",
+    "SGLBClassifier",
+    "SGLBRegressor",
+    "Uncertainty",
+    "__version__",
+]
