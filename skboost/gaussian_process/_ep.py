@@ -7,7 +7,7 @@ Press 2006. Sites are updated one after another; the covariance follows in block
 import math
 
 import numpy as np
-from scipy.linalg import cho_solve
+from scipy.linalg import cho_solve, solve_triangular
 from scipy.special import erfcx, log_ndtr
 
 from skboost.gaussian_process._links import LARGEST_Z, SERIES_BELOW, hazard
@@ -44,7 +44,7 @@ def expectation_propagation(K, signs, *, max_iter=100, tol=1e-9, start=None):
         old_tau, old_nu = tau.copy(), nu.copy()
         _, covariance = _refresh(K, tau)
         _sweep(covariance, signs, tau, nu)
-        converged = _moved(old_tau, tau) <= tol and _moved(old_nu, nu) <= tol
+        converged = bool(_moved(old_tau, tau) <= tol and _moved(old_nu, nu) <= tol)
         if converged:
             break
     factor, covariance = _refresh(K, tau)
@@ -61,9 +61,8 @@ def _moved(old, new):
 def _refresh(K, tau):
     """Return the factor of B and the posterior covariance of the training rows."""
     factor = factorize(K, tau)
-    root = np.sqrt(tau)
-    covariance = K - (K * root) @ cho_solve((factor, True), root[:, None] * K, check_finite=False)
-    return factor, covariance
+    V = solve_triangular(factor, np.sqrt(tau)[:, None] * K, lower=True, overwrite_b=True, check_finite=False)
+    return factor, K - V.T @ V
 
 
 def _sweep(covariance, signs, tau, nu):

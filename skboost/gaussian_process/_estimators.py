@@ -472,7 +472,8 @@ class LaplaceGPClassifier(ClassifierMixin, BaseEstimator):
         ndarray of shape (n_samples,)
             Labels of the largest probability.
         """
-        if getattr(self, "n_classes_", 0) == 2:
+        check_is_fitted(self)
+        if self.n_classes_ == 2:
             # The links are symmetric, so the sign of the latent mean is enough, at a fraction of the work.
             return self.classes_[(self._means(check_rows(self, X)) > 0).astype(np.intp)]
         return self.classes_[np.argmax(self.decision_function(X), axis=1)]

@@ -54,7 +54,7 @@ def laplace(K, signs, weights, link, *, max_iter=100, tol=1e-12, start=None):
             if new_density >= density or close:
                 break
             length *= 0.5
-        converged = close and length == 1.0
+        converged = bool(close and length == 1.0)
         a, f, density = new_a, K @ new_a, new_density
         if converged:
             break
