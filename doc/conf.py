@@ -76,6 +76,12 @@ API_GROUPS = [
     ),
     (
         "skboost",
+        "Gaussian processes",
+        "Classification of small tables: :doc:`/user_guide/gaussian_process`.",
+        ["LaplaceGPClassifier"],
+    ),
+    (
+        "skboost",
         "Uncertainty",
         "What ``predict_uncertainty`` returns: :doc:`/user_guide/reading_uncertainty`.",
         ["Uncertainty"],
@@ -83,8 +89,8 @@ API_GROUPS = [
     (
         "skboost.inspection",
         "Inspection",
-        "Pictures of additive models, :doc:`/user_guide/explainable_boosting`, and of uncertainty, "
-        ":doc:`/user_guide/reading_uncertainty`.",
+        "Pictures of additive models, :doc:`/user_guide/explainable_boosting`, of uncertainty, "
+        ":doc:`/user_guide/reading_uncertainty`, and of a latent function, :doc:`/user_guide/gaussian_process`.",
         [
             "plot_summary",
             "ShapeDisplay",
@@ -92,6 +98,7 @@ API_GROUPS = [
             "TermImportanceDisplay",
             "LocalExplanationDisplay",
             "UncertaintyDisplay",
+            "LatentDisplay",
         ],
     ),
     (

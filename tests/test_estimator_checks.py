@@ -9,7 +9,7 @@ from sklearn.utils.estimator_checks import (
     parametrize_with_checks,
 )
 
-from skboost import EBMClassifier, EBMRegressor, SGLBClassifier, SGLBRegressor
+from skboost import EBMClassifier, EBMRegressor, LaplaceGPClassifier, SGLBClassifier, SGLBRegressor
 
 pytestmark = pytest.mark.filterwarnings("ignore::sklearn.exceptions.SkipTestWarning")
 
@@ -30,8 +30,10 @@ VARIANTS = [
     EBMClassifier(max_rounds=30, outer_bags=1, validation_size=0, purify=False),
     EBMRegressor(max_rounds=30, outer_bags=2, loss="gamma", validation_size=0.3, missing="gain"),
     EBMRegressor(max_rounds=30, outer_bags=2, loss="tweedie", exclude="mains"),
+    LaplaceGPClassifier(link="logit"),
+    LaplaceGPClassifier(approximation="ep", max_iter_predict=30),
 ]
-DEFAULTS = [SGLBRegressor(), SGLBClassifier(), EBMRegressor(), EBMClassifier()]
+DEFAULTS = [SGLBRegressor(), SGLBClassifier(), EBMRegressor(), EBMClassifier(), LaplaceGPClassifier()]
 
 
 @parametrize_with_checks(VARIANTS)

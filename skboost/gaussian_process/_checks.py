@@ -17,9 +17,7 @@ def check_combinations(estimator):
             f"approximation='ep' needs link='probit', whose moments are known, got link={estimator.link!r}."
         )
     if estimator.optimizer is None and estimator.n_restarts_optimizer > 0:
-        raise ValueError(
-            f"n_restarts_optimizer={estimator.n_restarts_optimizer} has no meaning with optimizer=None."
-        )
+        raise ValueError(f"n_restarts_optimizer={estimator.n_restarts_optimizer} has no meaning with optimizer=None.")
 
 
 def check_training_rows(estimator, X, y):

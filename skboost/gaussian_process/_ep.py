@@ -39,14 +39,13 @@ def expectation_propagation(K, signs, *, max_iter=100, tol=1e-9, start=None):
     """
     n = len(K)
     tau, nu = (np.zeros(n), np.zeros(n)) if start is None else (start[0].copy(), start[1].copy())
-    converged = False
-    for n_iter in range(1, max_iter + 1):
+    n_iter, converged = 0, False
+    while not converged and n_iter < max_iter:
+        n_iter += 1
         old_tau, old_nu = tau.copy(), nu.copy()
         _, covariance = _refresh(K, tau)
         _sweep(covariance, signs, tau, nu)
         converged = bool(_moved(old_tau, tau) <= tol and _moved(old_nu, nu) <= tol)
-        if converged:
-            break
     factor, covariance = _refresh(K, tau)
     root = np.sqrt(tau)
     coefficients = nu - root * cho_solve((factor, True), root * (K @ nu), check_finite=False)

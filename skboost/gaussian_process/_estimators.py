@@ -143,7 +143,7 @@ class LaplaceGPClassifier(ClassifierMixin, BaseEstimator):
     array([[0.16, 0.84],
            [0.5 , 0.5 ]])
     >>> result.knowledge.round(2)
-    array([0.11, 0.37])
+    array([0.15, 0.37])
     """
 
     _parameter_constraints: dict = {  # noqa: RUF012 (scikit-learn's protocol)
@@ -591,7 +591,7 @@ def _positive(prior, reduction):
         warnings.warn(
             "Posterior variances came out negative and were set to 0: is the kernel positive semi-definite?",
             UserWarning,
-            stacklevel=2,
+            stacklevel=4,
         )
     return np.maximum(variance, 0.0)
 

@@ -113,7 +113,7 @@ def _minimize(objective, theta, bounds, optimizer):
         warnings.warn(
             f"The search for the kernel's hyper-parameters has not converged: {result.message}",
             ConvergenceWarning,
-            stacklevel=2,
+            stacklevel=5,
         )
     return result.x, result.fun
 
@@ -139,7 +139,7 @@ def _warn_at_bounds(kernel):
                     f"The optimum of the hyper-parameter {name} lies close to the {side} bound {np.exp(end):.6g}. "
                     "Widening its bounds may find a larger evidence.",
                     ConvergenceWarning,
-                    stacklevel=2,
+                    stacklevel=5,
                 )
 
 
@@ -152,5 +152,5 @@ def warn_of_wide_prior(problem, K):
             "probabilities too close to 1/2 and an evidence too large: use link='probit' with approximation='ep', or "
             "bound the variance of the kernel.",
             UserWarning,
-            stacklevel=2,
+            stacklevel=4,
         )

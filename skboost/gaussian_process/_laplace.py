@@ -39,8 +39,9 @@ def laplace(K, signs, weights, link, *, max_iter=100, tol=1e-12, start=None):
         At the mode; ``start`` holds the dual coefficients.
     """
     a, f, density = _first_point(K, signs, weights, link, start)
-    converged = False
-    for n_iter in range(1, max_iter + 1):
+    n_iter, converged = 0, False
+    while not converged and n_iter < max_iter:
+        n_iter += 1
         gradient, curvature, _ = _derivatives(signs, weights, link, f)
         factor, root = factorize(K, curvature), np.sqrt(curvature)
         b = curvature * f + gradient
@@ -56,8 +57,6 @@ def laplace(K, signs, weights, link, *, max_iter=100, tol=1e-12, start=None):
             length *= 0.5
         converged = bool(close and length == 1.0)
         a, f, density = new_a, K @ new_a, new_density
-        if converged:
-            break
     return _posterior_at(K, signs, weights, link, a, f, n_iter, converged)
 
 

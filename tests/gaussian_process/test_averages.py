@@ -48,9 +48,7 @@ def test_very_wide_law():
 @pytest.mark.parametrize("mean", [-4.0, -0.3, 0.0, 2.0, 5.0])
 def test_against_adaptive_quadrature(link, mean, deviation):
     # The quadrature of the twin is good to about 1e-11.
-    assert_allclose(
-        split(link, mean, deviation**2), oracle.averages(link.name, mean, deviation**2), rtol=0, atol=2e-11
-    )
+    assert_allclose(split(link, mean, deviation**2), oracle.averages(link.name, mean, deviation**2), rtol=0, atol=2e-11)
 
 
 @BOTH

@@ -1,4 +1,4 @@
-"""One problem solved elsewhere: 100 rows of one feature, solved with other programs (gpjax, JAX, scikit-learn, NumPy)."""
+"""One problem of 100 rows and one feature that other programs have solved: gpjax, JAX, scikit-learn, NumPy."""
 
 import numpy as np
 import pytest

@@ -1,5 +1,6 @@
 """Gaussian process classification from the definitions: 60-digit probit, dense formulas with inverses, quadrature."""
 
+import itertools
 import math
 from decimal import Decimal, getcontext, localcontext
 
@@ -76,7 +77,7 @@ def averages(link, mean, variance):
         ends = [low, *sorted(set(inner)), high]
         parts = [
             integrate.quad(lambda f: function(f) * norm.pdf(f, mean, sd), a, b, epsabs=1e-13, epsrel=1e-13, limit=200)
-            for a, b in zip(ends[:-1], ends[1:], strict=True)
+            for a, b in itertools.pairwise(ends)
         ]
         return sum(part[0] for part in parts)
 
