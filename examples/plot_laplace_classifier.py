@@ -71,7 +71,7 @@ figure, ax = plt.subplots(figsize=(6.4, 3), layout="constrained")
 ax.stackplot(grid, u.data, u.knowledge, labels=["data", "knowledge"], colors=["C1", "C0"], alpha=0.7)
 ax.plot(x, np.full(len(x), -0.03), "|", color="k", alpha=0.5)
 ax.set(xlabel="x", ylabel="entropy, nats")
-ax.legend(loc="lower right")
+ax.legend(loc="lower left", bbox_to_anchor=(0, 1), ncols=2, frameon=False)
 plt.show()
 
 # %%

@@ -65,7 +65,7 @@ def encode_classes(y, name):
 
 
 def check_n_rows(n, max_rows, n_free, name):
-    """Raise ValueError if n rows are more than max_rows, before anything of their square is allocated."""
+    """Raise ValueError if n training rows are more than max_rows, before anything of their square is allocated."""
     if max_rows is None or n <= max_rows:
         return
     gigabytes = (5 + n_free) * 8.0 * n * n / 1e9
@@ -73,3 +73,12 @@ def check_n_rows(n, max_rows, n_free, name):
         f"{name} needs time in proportion to n^3; got n={n} > max_rows={max_rows} (about {gigabytes:.3g} GB). "
         "Subsample, raise max_rows, or use SGLBClassifier, whose time is in proportion to n."
     )
+
+
+def check_n_joint(n, max_rows, method):
+    """Raise ValueError if a joint covariance of n rows is asked for, more than max_rows."""
+    if max_rows is not None and n > max_rows:
+        raise ValueError(
+            f"{method} needs the joint covariance of all rows; got n={n} > max_rows={max_rows} (about "
+            f"{3 * 8.0 * n * n / 1e9:.3g} GB). Ask for fewer rows, or raise max_rows."
+        )

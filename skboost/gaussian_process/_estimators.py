@@ -18,6 +18,7 @@ from skboost.gaussian_process._averages import binary_decomposition, one_vs_rest
 from skboost.gaussian_process._checks import (
     apply_weights,
     check_combinations,
+    check_n_joint,
     check_n_rows,
     check_rows,
     check_training_rows,
@@ -411,7 +412,7 @@ class LaplaceGPClassifier(ClassifierMixin, BaseEstimator):
             If there are more than `max_rows` rows.
         """
         X = check_rows(self, X)
-        check_n_rows(len(X), self.max_rows, 0, f"{type(self).__name__}.latent_covariance")
+        check_n_joint(len(X), self.max_rows, "latent_covariance")
         return self._joint_moments(X)[1]
 
     def _moments(self, X):
@@ -543,7 +544,7 @@ class LaplaceGPClassifier(ClassifierMixin, BaseEstimator):
         """
         n_members = check_n_members(n_members)
         X = check_rows(self, X)
-        check_n_rows(len(X), self.max_rows, 0, f"{type(self).__name__}.predict_members")
+        check_n_joint(len(X), self.max_rows, "predict_members")
         generator = check_random_state(random_state)
         mean, covariance = self._joint_moments(X)
         link = LINKS[self.link]

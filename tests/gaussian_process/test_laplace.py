@@ -5,12 +5,15 @@ import warnings
 import numpy as np
 import pytest
 from gp_problems import difference, learned_kernel, moments, two_features
+from hypothesis import given, settings
+from hypothesis import strategies as st
 from numpy.testing import assert_allclose, assert_array_equal
 from oracles import gaussian_process as oracle
 from scipy.optimize import minimize
 from sklearn.gaussian_process.kernels import RBF, ConstantKernel
 
 from skboost.gaussian_process._averages import binary_decomposition
+from skboost.gaussian_process._ep import expectation_propagation
 from skboost.gaussian_process._laplace import _density, laplace, laplace_gradient
 from skboost.gaussian_process._links import LINKS, Logit, Probit
 
@@ -222,3 +225,28 @@ def test_extreme_kernels_end_without_warnings(link):
             posterior = laplace(scale * np.ones((3, 3)), s, 1.0, link)
             assert np.isfinite(posterior.log_evidence)
     assert laplace(np.zeros((3, 3)), s, 1.0, link).log_evidence == pytest.approx(-3 * np.log(2), rel=1e-15)
+
+
+@settings(deadline=None, max_examples=40)
+@given(data=st.data())
+def test_any_small_problem(data):
+    n = data.draw(st.integers(1, 8))
+    # A coarse grid: equal rows with equal and with opposite labels are common.
+    X = np.array(data.draw(st.lists(st.integers(-3, 3), min_size=n, max_size=n)), dtype=float)[:, None]
+    s = np.array(data.draw(st.lists(st.sampled_from([-1.0, 1.0]), min_size=n, max_size=n)))
+    kernel = 10.0 ** data.draw(st.floats(-6, 8)) * RBF(10.0 ** data.draw(st.floats(-2, 3)))
+    link = data.draw(st.sampled_from([Probit, Logit]))
+    K, test = kernel(X), np.linspace(-5, 5, 11)[:, None]
+    posteriors = [laplace(K, s, 1.0, link)]
+    if link is Probit:
+        posteriors.append(expectation_propagation(K, s, max_iter=500))
+    for posterior in posteriors:
+        assert posterior.converged
+        prior = kernel.diag(test)
+        mean, variance = moments(posterior, kernel(X, test), prior)
+        assert np.isfinite(mean).all()
+        assert (variance <= prior).all()
+        assert (variance >= -1e-9 * prior).all()
+        assert (posterior.precisions >= 0).all()
+        # A probability of labels.
+        assert posterior.log_evidence < 0
