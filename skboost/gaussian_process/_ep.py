@@ -65,11 +65,11 @@ def _refresh(K, tau):
 
 
 def _sweep(covariance, signs, tau, nu):
-    """Update every site once, in order; overwrites the sites and the covariance."""
+    """Update every site once, in order; overwrites the sites, and the covariance, of which only later rows follow."""
     n = len(tau)
     for first in range(0, n, BLOCK):
         rows = slice(first, min(first + BLOCK, n))
-        columns = covariance[:, rows].copy()
+        columns = covariance[rows].T.copy()
         inner, mean = columns[rows].copy(), columns.T @ nu
         before = tau[rows].copy()
         for j in range(len(before)):
@@ -83,7 +83,8 @@ def _sweep(covariance, signs, tau, nu):
             inner -= d_tau * np.outer(gain, inner[j])
         change = tau[rows] - before
         kept = np.eye(len(change)) + columns[rows] * change
-        covariance -= columns @ (change[:, None] * np.linalg.solve(kept, columns.T))
+        later = slice(rows.stop, n)
+        covariance[later] -= columns[later] @ (change[:, None] * np.linalg.solve(kept, columns.T))
 
 
 def _update(variance, mean, sign, tau, nu):

@@ -48,8 +48,8 @@ class LaplaceGPClassifier(ClassifierMixin, BaseEstimator):
     link : {"probit", "logit"}, default="probit"
         From the latent value to the probability: the normal distribution function, or the logistic function.
     approximation : {"laplace", "ep"}, default="laplace"
-        "laplace": Gaussian at the mode. "ep": expectation propagation, for link="probit" only; takes several times as
-        long and is the more accurate one, by far when the kernel's variance is above about 10.
+        "laplace": Gaussian at the mode. "ep": expectation propagation, for link="probit" only; takes ten times as long
+        and is the more accurate one, by far when the kernel's variance is above about 10.
     optimizer : "fmin_l_bfgs_b", callable or None, default="fmin_l_bfgs_b"
         Search for the hyper-parameters of the largest evidence. A callable gets ``(obj_func, initial_theta, bounds)``,
         where ``obj_func(theta, eval_gradient=True)`` is minus the log evidence with its gradient, and returns the best
