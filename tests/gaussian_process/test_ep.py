@@ -86,6 +86,30 @@ def test_order_of_rows_and_size_of_blocks(block, monkeypatch):
     assert_allclose(other.latent, expected.latent[order], rtol=0, atol=1e-7)
 
 
+@pytest.mark.parametrize("block", [1, 7, 64])
+def test_sites_are_updated_one_after_another(block, monkeypatch):
+    """Two sweeps against the plain algorithm, which changes the whole covariance after every site."""
+    X, y = two_features(30)
+    K, s = 30 * RBF(0.7)(X), 2.0 * y - 1
+    tau, nu, covariance = np.zeros(30), np.zeros(30), K.copy()
+    for i in [*range(30), *range(30)]:
+        mean, variance = covariance[i] @ nu, covariance[i, i]
+        v = 1.0 / (1.0 / variance - tau[i])
+        m = v * (mean / variance - nu[i])
+        z = s[i] * m / np.sqrt(1 + v)
+        r = np.exp(-0.5 * z * z) / np.sqrt(2 * np.pi) / ndtr(z)
+        new_mean = m + s[i] * v * r / np.sqrt(1 + v)
+        new_variance = v - v * v * r * (z + r) / (1 + v)
+        new_tau = 1.0 / new_variance - 1.0 / v
+        change = new_tau - tau[i]
+        tau[i], nu[i] = new_tau, new_mean / new_variance - m / v
+        covariance -= change / (1 + change * variance) * np.outer(covariance[i], covariance[i])
+    monkeypatch.setattr(_ep, "BLOCK", block)
+    found = expectation_propagation(K, s, max_iter=2).start
+    assert_allclose(found[0], tau, rtol=1e-8, atol=1e-10)
+    assert_allclose(found[1], nu, rtol=1e-8, atol=1e-10)
+
+
 def test_swapped_labels_mirror_the_posterior():
     X, y = two_features(30)
     K, s = 5 * RBF(1.0)(X), 2.0 * y - 1
