@@ -3,10 +3,32 @@
 import inspect
 
 import numpy as np
-from sklearn.utils._param_validation import Interval, RealNotInt, StrOptions, validate_parameter_constraints
+from sklearn.utils import _safe_indexing as take_rows
+from sklearn.utils._param_validation import (
+    HasMethods,
+    Interval,
+    RealNotInt,
+    StrOptions,
+    validate_parameter_constraints,
+    validate_params,
+)
+from sklearn.utils.validation import _check_feature_names_in as check_feature_names_in
+from sklearn.utils.validation import _check_method_params as check_method_params
 from sklearn.utils.validation import _check_monotonic_cst, _check_sample_weight
 
-__all__ = ["Interval", "RealNotInt", "StrOptions", "check_monotonic_cst", "check_parameters", "check_sample_weight"]
+__all__ = [
+    "HasMethods",
+    "Interval",
+    "RealNotInt",
+    "StrOptions",
+    "check_feature_names_in",
+    "check_method_params",
+    "check_monotonic_cst",
+    "check_parameters",
+    "check_sample_weight",
+    "take_rows",
+    "validate_params",
+]
 
 # Since 1.9 scikit-learn refuses weights that are all zero unless told otherwise; here the refusal has one wording.
 _ALLOW_ALL_ZERO = (
