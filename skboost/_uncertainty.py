@@ -12,6 +12,7 @@ from numbers import Integral
 from typing import NamedTuple
 
 import numpy as np
+from scipy.special import xlogy
 
 # Values of all members in one block of rows: 1 MB.
 BLOCK_VALUES = 1 << 17
@@ -19,6 +20,8 @@ BLOCK_VALUES = 1 << 17
 SERIES_BELOW = 1e-3
 # phi(-1) = 1 comes out of the plain formula at this argument, where log1p is finite.
 NEAREST_TO_MINUS_ONE = -1.0 + 2.0**-53
+# Sums of probabilities in single precision over many classes stay within this of 1.
+SUM_TOLERANCE = 1e-4
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -333,6 +336,36 @@ def multinomial(margins):
             mean[rows, k], class_knowledge = _class_knowledge(p[k])
             block_knowledge += class_knowledge
         knowledge[rows] = block_knowledge
+    return Decomposition(mean, knowledge, data, data + knowledge)
+
+
+def categorical(probabilities):
+    """Decompose class probabilities, for models that give no raw scores.
+
+    Parameters
+    ----------
+    probabilities : array-like of shape (n_members, n_samples, n_classes)
+        At least 0, summing to 1 over the classes.
+
+    Returns
+    -------
+    Decomposition
+        ``mean`` has shape (n_samples, n_classes); entropies in nats. Where the probability of a class is 0 in some
+        members or in all, its terms have their limits.
+    """
+    probabilities = _as_members(probabilities, 3)
+    n_members, n, n_classes = probabilities.shape
+    mean, knowledge, data = np.empty((n, n_classes)), np.zeros(n), np.empty(n)
+    for rows in _blocks(n, n_members * n_classes):
+        p = _finite(np.array(probabilities[:, rows].transpose(2, 0, 1), order="C"))  # a copy, classes first
+        if p.size and (p.min() < 0 or np.abs(_sum(p) - 1.0).max() > SUM_TOLERANCE):
+            raise ValueError("Members contain rows that are no probabilities: negative, or with a sum other than 1.")
+        data[rows] = _mean(0.0 - _sum(xlogy(p, p)))
+        for k in range(n_classes):
+            mean[rows, k], class_knowledge = _class_knowledge(p[k])
+            knowledge[rows] += class_knowledge
+    # A probability of 1 up to rounding may exceed it, and its entropy be below 0.
+    np.maximum(data, 0.0, out=data)
     return Decomposition(mean, knowledge, data, data + knowledge)
 
 

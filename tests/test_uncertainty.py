@@ -117,6 +117,50 @@ def test_classification_matches_eighty_digits(scale, seed):
             assert_allclose(got.total[i], expected[3], rtol=1e-12, atol=1e-15)
 
 
+def test_probabilities_by_hand():
+    check(_uncertainty.categorical([[[0.1, 0.9]], [[0.9, 0.1]]]), total=0.693147, data=0.325083, knowledge=0.368064)
+    check(_uncertainty.categorical(np.eye(3)[:, None]), mean=[1 / 3] * 3, total=LN3, data=0, knowledge=LN3, atol=1e-15)
+    never_two = _uncertainty.categorical([[[1.0, 0.0, 0.0]], [[0.0, 1.0, 0.0]]])
+    check(never_two, mean=[0.5, 0.5, 0], total=LN2, data=0, knowledge=LN2, atol=1e-15)
+    equal = _uncertainty.categorical(np.tile([0.2, 0.3, 0.5], (5, 1, 1)))
+    check(equal, mean=[0.2, 0.3, 0.5], data=1.029653)
+    assert_array_equal(equal.knowledge, 0)
+    tiny = _uncertainty.categorical([[[0.5 - 1e-9, 0.5 + 1e-9]], [[0.5 + 1e-9, 0.5 - 1e-9]]])
+    assert_allclose(tiny.knowledge, 2e-18, rtol=1e-6)
+
+
+@pytest.mark.parametrize("scale", [1e-8, 1e-3, 1.0, 50.0, 700.0])
+def test_probabilities_give_what_their_margins_give(scale, seed):
+    margins = scale * np.random.default_rng(seed).normal(size=(6, 200, 4))
+    p = softmax(margins)
+    given = p.copy()
+    found, expected = _uncertainty.categorical(p), _uncertainty.multinomial(margins)
+    assert_array_equal(p, given)
+    assert_allclose(found.mean, expected.mean, rtol=1e-12)
+    # The rounding of a probability near 1/4 is 3e-17; its square enters knowledge.
+    assert_allclose(found.knowledge, expected.knowledge, rtol=1e-6 if scale < 1e-3 else 1e-10, atol=1e-30)
+    assert_allclose(found.data, expected.data, rtol=1e-12, atol=1e-14)
+    assert (found.knowledge >= 0).all()
+    assert (found.data >= 0).all()
+    assert_array_equal(found.total, found.data + found.knowledge)
+
+
+def test_single_precision_probabilities_keep_the_identity(seed):
+    p = np.random.default_rng(seed).dirichlet(np.full(200, 0.1), size=(5, 40)).astype(np.float32)
+    found = _uncertainty.categorical(p)
+    assert (found.knowledge > 0).all()
+    entropy = -np.sum(found.mean * safe_log(found.mean), axis=1)
+    assert_allclose(found.total, entropy, rtol=1e-12)
+
+
+@pytest.mark.parametrize(("p", "message"), [
+    ([[0.5, 0.6]], "no probabilities"), ([[1.5, -0.5]], "no probabilities"), ([[np.nan, 0.5]], "not finite"),
+])  # fmt: skip
+def test_rows_that_are_no_probabilities_are_refused(p, message):
+    with pytest.raises(ValueError, match=message):
+        _uncertainty.categorical([[[0.5, 0.5]], p])
+
+
 def test_two_classes_as_softmax_equal_the_binary_form(seed):
     margin = np.random.default_rng(seed).normal(0, 3, (6, 40))
     as_softmax = _uncertainty.multinomial(np.stack([np.zeros_like(margin), margin], axis=-1))
@@ -179,9 +223,19 @@ DECOMPOSITIONS = {
 }
 
 
-@pytest.mark.parametrize("name", DECOMPOSITIONS)
+def softmax(z):
+    """Return probabilities that depend on no other row; NumPy's sums depend on the layout."""
+    p = np.exp(np.ascontiguousarray(z) - z.max(axis=-1, keepdims=True))
+    p /= p.sum(axis=-1, keepdims=True)
+    return np.asfortranarray(p) if np.isfortran(z) else p
+
+
+ROW_WISE = {**DECOMPOSITIONS, "categorical": lambda z: _uncertainty.categorical(softmax(z))}
+
+
+@pytest.mark.parametrize("name", ROW_WISE)
 def test_a_row_knows_nothing_of_the_others(name, monkeypatch, seed):
-    decompose = DECOMPOSITIONS[name]
+    decompose = ROW_WISE[name]
     margins = np.random.default_rng(seed).normal(0, 3, (11, 200, 9))
     whole = decompose(margins)
     singles = [decompose(margins[:, [i]]) for i in range(40)]
