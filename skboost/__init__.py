@@ -5,6 +5,7 @@ from skboost._version import __version__
 from skboost.ebm import EBMClassifier, EBMRegressor
 from skboost.gaussian_process import LaplaceGPClassifier
 from skboost.sglb import SGLBClassifier, SGLBRegressor
+from skboost.uncertainty import VirtualEnsembleUncertainty
 
 __all__ = [
     "EBMClassifier",
@@ -13,5 +14,6 @@ __all__ = [
     "SGLBClassifier",
     "SGLBRegressor",
     "Uncertainty",
+    "VirtualEnsembleUncertainty",
     "__version__",
 ]

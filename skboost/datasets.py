@@ -1,30 +1,30 @@
 """Generated data of which the truth is known: what can be learnt, what is noise, and where no data are."""
 
+import dataclasses
 import numbers
-from dataclasses import dataclass
 
 import numpy as np
-from scipy.special import logsumexp, softmax
-from sklearn.utils import check_array, check_random_state
+from scipy import special
+from sklearn import utils
 
-from skboost._compat import Interval, validate_params
+from skboost import _compat
 
 __all__ = ["GaussianGrid", "make_gap", "make_gaussian_grid", "make_heteroscedastic", "make_spiral"]
 
 # Angle that an arm of the spiral turns through.
-SPIRAL_ANGLE = 6 * np.pi
-COUNT = Interval(numbers.Integral, 1, None, closed="left")
-NOT_NEGATIVE = Interval(numbers.Real, 0, None, closed="left")
+_SPIRAL_ANGLE = 6 * np.pi
+_COUNT = _compat.Interval(numbers.Integral, 1, None, closed="left")
+_NOT_NEGATIVE = _compat.Interval(numbers.Real, 0, None, closed="left")
 
 
 # ---- classification --------------------------------------------------------------------------------------------------
 
 
-@validate_params(
+@_compat.validate_params(
     {
-        "n_samples": [COUNT],
-        "n_classes": [Interval(numbers.Integral, 2, None, closed="left")],
-        "noise": [NOT_NEGATIVE],
+        "n_samples": [_COUNT],
+        "n_classes": [_compat.Interval(numbers.Integral, 2, None, closed="left")],
+        "noise": [_NOT_NEGATIVE],
         "derived_features": ["boolean"],
         "random_state": ["random_state"],
     },
@@ -77,14 +77,14 @@ def make_spiral(n_samples=1500, *, n_classes=3, noise=0.4, derived_features=Fals
     >>> X.shape, y[[0, 100, 200]].tolist()
     ((300, 2), [0, 1, 2])
     """
-    generator = check_random_state(random_state)
+    generator = utils.check_random_state(random_state)
     offsets = 2 * np.pi * np.arange(n_classes) / n_classes
     X = np.concatenate([_spiral_arm(n_samples, offset, noise, generator) for offset in offsets])
     return _spiral_features(X) if derived_features else X, np.repeat(np.arange(n_classes), n_samples)
 
 
 def _spiral_arm(n_samples, offset, noise, generator):
-    t = SPIRAL_ANGLE * np.sqrt(generator.uniform(size=n_samples))
+    t = _SPIRAL_ANGLE * np.sqrt(generator.uniform(size=n_samples))
     sd = noise * t**1.5
     x = -(t**2) * np.cos(t + offset) + sd * generator.normal(size=n_samples)
     y = t**2 * np.sin(t + offset) + sd * generator.normal(size=n_samples)
@@ -99,7 +99,7 @@ def _spiral_features(X):
 # ---- a density with many modes ---------------------------------------------------------------------------------------
 
 
-@dataclass(frozen=True)
+@dataclasses.dataclass(frozen=True)
 class GaussianGrid:
     """Equal mixture of round Gaussians on a square grid: a density that a Langevin chain finds hard to explore.
 
@@ -166,7 +166,7 @@ class GaussianGrid:
             Logarithms of the mean of the components' densities.
         """
         log_weights = self._log_weights(self._offsets(X))
-        return logsumexp(log_weights, axis=1) - np.log(2 * np.pi * self.variance * self.n_per_side**2)
+        return special.logsumexp(log_weights, axis=1) - np.log(2 * np.pi * self.variance * self.n_per_side**2)
 
     def gradient(self, X):
         """Return the gradient of `log_density`, the drift of a Langevin chain.
@@ -182,7 +182,7 @@ class GaussianGrid:
             Pull towards each mean, ``(mean - x) / variance``, averaged with the posterior weights of the components.
         """
         offsets = self._offsets(X)
-        return np.einsum("nk,nkd->nd", softmax(self._log_weights(offsets), axis=1), offsets) / self.variance
+        return np.einsum("nk,nkd->nd", special.softmax(self._log_weights(offsets), axis=1), offsets) / self.variance
 
     def sample(self, n_samples=1, *, random_state=None):
         """Draw independent points.
@@ -201,13 +201,13 @@ class GaussianGrid:
         y : ndarray of shape (n_samples,)
             Rows of `means` that they were drawn around.
         """
-        generator = check_random_state(random_state)
+        generator = utils.check_random_state(random_state)
         means = self.means
         y = generator.randint(len(means), size=n_samples)
         return means[y] + np.sqrt(self.variance) * generator.normal(size=(n_samples, 2)), y
 
     def _offsets(self, X):
-        X = check_array(X, dtype=np.float64)
+        X = utils.check_array(X, dtype=np.float64)
         if X.shape[1] != 2:
             raise ValueError(f"X must have two columns, got {X.shape[1]}.")
         return self.means - X[:, None, :]
@@ -216,7 +216,7 @@ class GaussianGrid:
         return -0.5 * np.square(offsets).sum(axis=2) / self.variance
 
 
-@validate_params({"n_samples": [COUNT], "random_state": ["random_state"]}, prefer_skip_nested_validation=True)
+@_compat.validate_params({"n_samples": [_COUNT], "random_state": ["random_state"]}, prefer_skip_nested_validation=True)
 def make_gaussian_grid(n_samples=1000, *, random_state=None):
     """Draw points from 25 Gaussians on a grid, the default `GaussianGrid`.
 
@@ -259,8 +259,8 @@ def make_gaussian_grid(n_samples=1000, *, random_state=None):
 # ---- regression ------------------------------------------------------------------------------------------------------
 
 
-@validate_params(
-    {"n_samples": [COUNT], "return_moments": ["boolean"], "random_state": ["random_state"]},
+@_compat.validate_params(
+    {"n_samples": [_COUNT], "return_moments": ["boolean"], "random_state": ["random_state"]},
     prefer_skip_nested_validation=True,
 )
 def make_heteroscedastic(n_samples=200, *, return_moments=False, random_state=None):
@@ -300,7 +300,7 @@ def make_heteroscedastic(n_samples=200, *, return_moments=False, random_state=No
     >>> bool((sd == 0.5 + X[:, 0]).all())
     True
     """
-    generator = check_random_state(random_state)
+    generator = utils.check_random_state(random_state)
     x = generator.uniform(size=n_samples)
     mean, sd = 2 * np.sin(2 * np.pi * x), 0.5 + x
     y = mean + sd * generator.normal(size=n_samples)
@@ -308,10 +308,10 @@ def make_heteroscedastic(n_samples=200, *, return_moments=False, random_state=No
     return (X, y, mean, sd) if return_moments else (X, y)
 
 
-@validate_params(
+@_compat.validate_params(
     {
-        "n_samples": [COUNT],
-        "noise": [NOT_NEGATIVE],
+        "n_samples": [_COUNT],
+        "noise": [_NOT_NEGATIVE],
         "return_function": ["boolean"],
         "random_state": ["random_state"],
     },
@@ -351,7 +351,7 @@ def make_gap(n_samples=200, *, noise=0.1, return_function=False, random_state=No
     >>> bool((y == function(X)).all()), bool(((X <= 1) | (X >= 2)).all())
     (True, True)
     """
-    generator = check_random_state(random_state)
+    generator = utils.check_random_state(random_state)
     x = generator.uniform(0, 2, size=n_samples)
     X = np.where(x < 1, x, x + 1)[:, None]
     y = _gap_curve(X) + noise * generator.normal(size=n_samples)
