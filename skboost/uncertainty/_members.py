@@ -67,7 +67,9 @@ def seeded_clone(estimator, generator):
     """Return a clone with an integer seed, drawn from the generator, in each parameter called random_state."""
     estimator = clone(estimator)
     seeds = {name: int(generator.randint(np.iinfo(np.int32).max)) for name in seed_parameters(estimator)}
-    return estimator.set_params(**seeds)
+    if seeds:
+        estimator.set_params(**seeds)
+    return estimator
 
 
 def fit_all(estimators, X, y, fit_params, n_jobs):

@@ -43,6 +43,10 @@ def _wraps_regressor(self):
     return is_regressor(self._inner())
 
 
+def _first_row(X):
+    return take_rows(indexable(X)[0], [0])
+
+
 class VirtualEnsembleUncertainty(MetaEstimatorMixin, TransformerMixin, BaseEstimator):
     """Uncertainty of any booster, and calibrated intervals or sets of classes on request.
 
@@ -68,9 +72,10 @@ class VirtualEnsembleUncertainty(MetaEstimatorMixin, TransformerMixin, BaseEstim
     conformity_score : {"auto", "total", "knowledge", "constant", "lac", "aps"}, default="auto"
         What is calibrated. Regression: absolute residuals in units of a scale, which is the width of intervals up to a
         factor. "total": ``sqrt(total)``, for models that predict data uncertainty. "knowledge": ``sqrt(knowledge + v)``
-        with v the mean squared residual of the training rows. "constant": 1. Classification: "lac", least sets on average: 1 minus the probability of the class.
-        "aps", sets that adapt to the row: the probability of all likelier classes [2]_. "auto": "total" where data
-        uncertainty is predicted, else "constant"; "lac" for classifiers. Needs `calibration_fraction`.
+        with v the mean squared residual of the training rows. "constant": 1. Classification: "lac", the smallest sets:
+        1 minus the probability of the class. "aps", sets that adapt to the row: the probability of all likelier classes
+        [2]_. "auto": "total" where data uncertainty is predicted, else "constant"; "lac" for classifiers. Another value
+        needs `calibration_fraction`.
     n_jobs : int or None, default=None
         Fits at the same time, through joblib, whose backend may be set from outside. For method="ensemble" only; one
         fit is as parallel as the estimator makes it. The result does not depend on it.
@@ -300,23 +305,24 @@ class VirtualEnsembleUncertainty(MetaEstimatorMixin, TransformerMixin, BaseEstim
         return {**fit_params, name: sample_weight}
 
     def _fit_members(self, inner, train, fit_params):
-        virtual = self.method == "virtual"
-        if virtual and self.random_state is None:
-            estimators = [clone(inner)]
-        else:
+        generator = None
+        if self.method == "ensemble" or self.random_state is not None:
             generator = check_random_state(self.random_state)
-            estimators = [_members.seeded_clone(inner, generator) for _ in range(1 if virtual else self.n_members)]
-        estimators = _members.fit_all(estimators, train.X, train.y, fit_params, None if virtual else self.n_jobs)
-        classes = _members.common_classes(estimators) if is_classifier(inner) else None
-        if virtual:
-            return _members.VirtualEnsemble(estimators[0], self.n_members, classes)
-        first_row = take_rows(indexable(train.X)[0], [0])
-        variance = None if classes is not None else _members.predicted_variance(estimators[0], first_row)
-        return _members.FittedEnsemble(estimators, classes, variance is not None)
+        if self.method == "virtual":
+            estimator = clone(inner) if generator is None else _members.seeded_clone(inner, generator)
+            estimator.fit(train.X, train.y, **fit_params)
+            classes = _members.common_classes([estimator]) if is_classifier(inner) else None
+            return _members.VirtualEnsemble(estimator, self.n_members, classes)
+        estimators = [_members.seeded_clone(inner, generator) for _ in range(self.n_members)]
+        estimators = _members.fit_all(estimators, train.X, train.y, fit_params, self.n_jobs)
+        if is_classifier(inner):
+            return _members.FittedEnsemble(estimators, _members.common_classes(estimators), predicts_variance=False)
+        variance = _members.predicted_variance(estimators[0], _first_row(train.X))
+        return _members.FittedEnsemble(estimators, None, predicts_variance=variance is not None)
 
     def _describe(self, members, X):
         """Return the fitted attributes; one row tells which uncertainties there are and that n_members is possible."""
-        result = members.uncertainty(take_rows(indexable(X)[0], [0]))
+        result = members.uncertainty(_first_row(X))
         means = ["mean"] if members.classes is None else [f"mean_{label}" for label in members.classes]
         parts = [name for name in PARTS if getattr(result, name) is not None]
         state = {"_members": members, "_parts": parts, "_columns": np.array([*means, *parts], dtype=object)}
