@@ -83,8 +83,15 @@ API_GROUPS = [
     (
         "skboost",
         "Uncertainty",
-        "What ``predict_uncertainty`` returns: :doc:`/user_guide/reading_uncertainty`.",
-        ["Uncertainty"],
+        "What ``predict_uncertainty`` returns, :doc:`/user_guide/reading_uncertainty`, and how any booster comes to it: "
+        ":doc:`/user_guide/uncertainty_of_any_booster`.",
+        ["Uncertainty", "VirtualEnsembleUncertainty"],
+    ),
+    (
+        "skboost.datasets",
+        "Data sets",
+        "Generated data of which the truth is known.",
+        ["make_spiral", "make_heteroscedastic", "make_gap", "make_gaussian_grid", "GaussianGrid"],
     ),
     (
         "skboost.inspection",
