@@ -166,32 +166,44 @@ class FittedEnsemble:
     estimators : list of estimators
     classes : ndarray of shape (n_classes,) or None
         Labels that the columns of probabilities stand for; None for regression.
-    predicts_variance : bool
-        Whether the members are regressors that predict the variance of the target.
+    own_parts : bool
+        Whether `own_uncertainty` of the members adds to what their predictions say.
     """
 
     estimators: list
     classes: np.ndarray | None
-    predicts_variance: bool
+    own_parts: bool
 
     def mean(self, X):
         """Return the mean prediction, what `uncertainty` has as its mean."""
-        if self.classes is None:
-            return _uncertainty.regression(self._means(X)).mean
-        return self.uncertainty(X).mean
+        return self._between(X).mean
 
     def uncertainty(self, X):
-        """Return the Uncertainty of rows."""
+        """Return the Uncertainty of rows.
+
+        By the law of total variance, or the chain rule of entropy, knowledge is the spread between the members plus the
+        mean of what each of them knows that it does not know.
+        """
+        between = self._between(X)
+        if not self.own_parts:
+            return Uncertainty(*between)
+        own = [own_uncertainty(member, X) for member in self.estimators]
+        within = np.mean([part.knowledge for part in own], axis=0)
+        knowledge = between.knowledge + within
+        if self.classes is not None:
+            data = np.maximum(between.data - within, 0.0)
+        else:
+            data = None if own[0].data is None else np.mean([part.data for part in own], axis=0)
+        total = None if data is None else data + knowledge
+        support = None if own[0].support is None else np.mean([part.support for part in own], axis=0)
+        return Uncertainty(between.mean, knowledge, data, total, support)
+
+    def _between(self, X):
         if self.classes is not None:
             members = [aligned_probabilities(member, X, self.classes) for member in self.estimators]
-            return Uncertainty(*_uncertainty.categorical(np.stack(members)))
-        if not self.predicts_variance:
-            return Uncertainty(*_uncertainty.regression(self._means(X)))
-        variances = [predicted_variance(member, X) for member in self.estimators]
-        return Uncertainty(*_uncertainty.gaussian(self._means(X), np.stack(variances)))
-
-    def _means(self, X):
-        return np.stack([np.asarray(member.predict(X), dtype=np.float64) for member in self.estimators])
+            return _uncertainty.categorical(np.stack(members))
+        members = [np.asarray(member.predict(X), dtype=np.float64) for member in self.estimators]
+        return _uncertainty.regression(np.stack(members))
 
 
 def aligned_probabilities(estimator, X, classes):
@@ -205,14 +217,21 @@ def aligned_probabilities(estimator, X, classes):
     return aligned
 
 
-def predicted_variance(estimator, X):
-    """Return the variance of the target that a fitted regressor predicts for each row, None if it predicts none."""
+def own_uncertainty(estimator, X):
+    """Return what a fitted estimator alone says of rows beyond its prediction, None if it says nothing.
+
+    Of a chain this is its last state, the one that predicts, as its only member. Of other models it is the data
+    uncertainty of regression, their knowledge being that of members of another kind.
+    """
     model, X = through_steps(estimator, X)
     if not hasattr(model, "predict_uncertainty"):
         return None
-    # One member: the variance that belongs to the state that `predict` uses.
-    takes_count = "n_members" in inspect.signature(model.predict_uncertainty).parameters
-    return model.predict_uncertainty(X, **({"n_members": 1} if takes_count else {})).data
+    if "n_members" in inspect.signature(model.predict_uncertainty).parameters:
+        return model.predict_uncertainty(X, n_members=1)
+    result = model.predict_uncertainty(X)
+    if result.mean.ndim == 2 or result.data is None:
+        return None
+    return Uncertainty(result.mean, np.zeros_like(result.knowledge), result.data, result.data)
 
 
 def residual_variance(members, train):

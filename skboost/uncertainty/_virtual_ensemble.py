@@ -109,6 +109,8 @@ class VirtualEnsembleUncertainty(MetaEstimatorMixin, TransformerMixin, BaseEstim
     -----
     With M members of means m_i and, where the model predicts them, variances v_i, ``knowledge`` is the variance of the
     m_i and ``data`` the mean of the v_i; classification splits the entropy of the mean probabilities likewise, in nats.
+    What a member knows by itself not to know, as SGLB estimators do of rows that no training row resembles, is added to
+    ``knowledge`` as its mean over the members, and ``support`` is the mean of theirs.
 
     Intervals are split conformal: the score s of a row does not know the calibration targets, q is the
     ``ceil((n + 1)(1 - alpha))``-th smallest score of n held-out rows, and the interval holds the targets of a score of
@@ -315,10 +317,9 @@ class VirtualEnsembleUncertainty(MetaEstimatorMixin, TransformerMixin, BaseEstim
             return _members.VirtualEnsemble(estimator, self.n_members, classes)
         estimators = [_members.seeded_clone(inner, generator) for _ in range(self.n_members)]
         estimators = _members.fit_all(estimators, train.X, train.y, fit_params, self.n_jobs)
-        if is_classifier(inner):
-            return _members.FittedEnsemble(estimators, _members.common_classes(estimators), predicts_variance=False)
-        variance = _members.predicted_variance(estimators[0], _first_row(train.X))
-        return _members.FittedEnsemble(estimators, None, predicts_variance=variance is not None)
+        classes = _members.common_classes(estimators) if is_classifier(inner) else None
+        own = _members.own_uncertainty(estimators[0], _first_row(train.X))
+        return _members.FittedEnsemble(estimators, classes, own_parts=own is not None)
 
     def _describe(self, members, X):
         """Return the fitted attributes; one row tells which uncertainties there are and that n_members is possible."""

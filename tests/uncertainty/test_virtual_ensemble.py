@@ -32,6 +32,7 @@ from skboost import (
     EBMRegressor,
     SGLBClassifier,
     SGLBRegressor,
+    Uncertainty,
     VirtualEnsembleUncertainty,
     _uncertainty,
 )
@@ -129,9 +130,7 @@ def test_stages_of_classifiers_are_members(inner, n_classes):
     stages = np.stack([np.array(stage) for stage in clone(inner).fit(X, y).staged_predict_proba(X)])
     members = stages[member_schedule(len(stages), 4) - 1]
     found = model.predict_uncertainty(X)
-    assert_same_uncertainty(
-        found, _uncertainty.Uncertainty(*_uncertainty.categorical(members), None, found.member_iterations)
-    )
+    assert_same_uncertainty(found, Uncertainty(*_uncertainty.categorical(members), None, found.member_iterations))
     assert_allclose(found.mean, members.mean(axis=0), rtol=1e-12)
     assert_array_equal(model.classes_, np.unique(y))
     assert_array_equal(model.predict_proba(X), found.mean)
@@ -212,7 +211,9 @@ def test_classifiers_are_fitted_with_other_seeds(inner, n_classes):
     model = VirtualEnsembleUncertainty(inner, method="ensemble", n_members=3, random_state=5).fit(X, y)
     probabilities = np.stack([member.predict_proba(X) for member in members_by_hand(inner, X, y, 3, 5)])
     found = model.predict_uncertainty(X)
-    assert_same_uncertainty(found, _uncertainty.Uncertainty(*_uncertainty.categorical(probabilities)))
+    # All training rows have support, so a member alone adds nothing.
+    support = np.ones(len(y)) if isinstance(inner, SGLBClassifier) else None
+    assert_same_uncertainty(found, Uncertainty(*_uncertainty.categorical(probabilities), support))
     assert (found.knowledge > 0).any()
     assert_array_equal(model.predict(X), model.classes_[found.mean.argmax(axis=1)])
 
@@ -230,7 +231,29 @@ def test_predicted_variances_are_data_uncertainty(steps):
     assert_allclose(found.data, np.mean(variances, axis=0), rtol=1e-12)
     assert_array_equal(found.total, found.data + found.knowledge)
     assert_array_equal(model.predict(X), found.mean)
-    assert model.get_feature_names_out().tolist() == ["mean", "knowledge", "data", "total"]
+    assert model.get_feature_names_out().tolist() == ["mean", "knowledge", "data", "total", "support"]
+
+
+def test_what_members_know_alone_is_added():
+    """Law of total variance, and chain rule of entropy: the total stays the entropy of the mean."""
+    X, y = regression_data()
+    far = np.concatenate([X[:20], np.full((3, 10), 1.5)])
+    for inner in (SGLBRegressor(n_estimators=40), SGLBClassifier(n_estimators=40)):
+        target = y > 14 if is_classifier(inner) else y
+        model = VirtualEnsembleUncertainty(inner, method="ensemble", n_members=3, random_state=0).fit(X, target)
+        alone = [member.predict_uncertainty(far, n_members=1) for member in model.estimators_]
+        within = np.mean([part.knowledge for part in alone], axis=0)
+        assert (within[20:] > 0).all()
+        found = model.predict_uncertainty(far)
+        assert_allclose(found.support, np.mean([part.support for part in alone], axis=0), rtol=1e-14)
+        assert (found.support[20:] < 1).all()
+        if is_classifier(inner):
+            between = _uncertainty.categorical([member.predict_proba(far) for member in model.estimators_])
+            assert_allclose(found.total, -(found.mean * np.log(found.mean)).sum(axis=1), rtol=1e-10)
+            assert_array_equal(found.total, found.data + found.knowledge)
+        else:
+            between = _uncertainty.regression([member.predict(far) for member in model.estimators_])
+        assert_allclose(found.knowledge, between.knowledge + within, rtol=1e-12)
 
 
 class SeesSomeClasses(ClassifierMixin, BaseEstimator):
@@ -370,13 +393,14 @@ def test_transform_has_the_parts_as_columns():
     X, y = classification_data()
     model = VirtualEnsembleUncertainty(SGLBClassifier(n_estimators=20), random_state=0).fit(X, y)
     parts = model.predict_uncertainty(X)
-    names = ["mean_setosa", "mean_versicolor", "mean_virginica", "knowledge", "data", "total"]
+    names = ["mean_setosa", "mean_versicolor", "mean_virginica", "knowledge", "data", "total", "support"]
     assert model.get_feature_names_out().tolist() == names
-    assert_array_equal(model.transform(X), np.column_stack([parts.mean, parts.knowledge, parts.data, parts.total]))
+    columns = [parts.mean, parts.knowledge, parts.data, parts.total, parts.support]
+    assert_array_equal(model.transform(X), np.column_stack(columns))
     frame = model.set_output(transform="pandas").transform(X)
     assert frame.columns.tolist() == names
     X, y = regression_data()
-    plain = VirtualEnsembleUncertainty(SGLBRegressor(n_estimators=20), random_state=0).fit(X, y)
+    plain = VirtualEnsembleUncertainty(GradientBoostingRegressor(n_estimators=20), random_state=0).fit(X, y)
     assert plain.get_feature_names_out().tolist() == ["mean", "knowledge"]
     assert_array_equal(plain.transform(X), np.column_stack([plain.predict(X), -plain.score_samples(X)]))
     assert_array_equal(clone(plain).fit_transform(X, y), plain.transform(X))
@@ -386,9 +410,9 @@ def test_uncertainties_reach_the_next_step():
     X, y = regression_data()
     first = VirtualEnsembleUncertainty(SGLBRegressor(n_estimators=20, loss="gaussian"), random_state=0)
     pipeline = make_pipeline(first, LinearRegression()).fit(X, y)
-    assert pipeline[-1].n_features_in_ == 4
+    assert pipeline[-1].n_features_in_ == 5
     assert pipeline.score(X, y) > 0.5
-    assert pipeline[:-1].get_feature_names_out().tolist() == ["mean", "knowledge", "data", "total"]
+    assert pipeline[:-1].get_feature_names_out().tolist() == ["mean", "knowledge", "data", "total", "support"]
 
 
 def test_grid_search_reaches_inside():
