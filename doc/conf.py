@@ -83,7 +83,7 @@ API_GROUPS = [
     (
         "skboost",
         "Uncertainty",
-        "What ``predict_uncertainty`` returns, :doc:`/user_guide/reading_uncertainty`, and how any booster comes to it: "
+        "What ``predict_uncertainty`` returns, :doc:`/user_guide/reading_uncertainty`, and how any booster gets it, "
         ":doc:`/user_guide/uncertainty_of_any_booster`.",
         ["Uncertainty", "VirtualEnsembleUncertainty"],
     ),
@@ -168,8 +168,8 @@ sphinx_gallery_conf = {
 
 
 def skip_foreign_requests(app, what, name, value, skip, options):
-    """Leave out the metadata-routing methods that scikit-learn adds: their text refers to its own manual."""
-    if name == "get_metadata_routing" or (name.startswith("set_") and name.endswith("_request")):
+    """Leave out methods that scikit-learn adds, for routing and for output: their text refers to its own manual."""
+    if name in {"get_metadata_routing", "set_output"} or (name.startswith("set_") and name.endswith("_request")):
         return True
     return skip
 

@@ -485,7 +485,7 @@ class VirtualEnsembleUncertainty(MetaEstimatorMixin, TransformerMixin, BaseEstim
         Returns
         -------
         ndarray of shape (n_columns,)
-            "mean", or "mean_" with the class label for each class, and the names of the uncertainties; dtype object.
+            ``mean``, or for each class ``mean_`` and its label, then the names of the uncertainties; dtype object.
         """
         check_is_fitted(self)
         check_feature_names_in(self, input_features, generate_names=False)
