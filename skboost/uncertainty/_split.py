@@ -52,9 +52,9 @@ def split(X, y, sample_weight, fraction, seed, *, stratified):
         If no row can be held out.
     """
     y = column_or_1d(y, warn=True)
+    assert_all_finite(y, input_name="y")
     if stratified:
         check_classification_targets(y)
-    assert_all_finite(y, input_name="y")
     weights = None if sample_weight is None else check_sample_weight(sample_weight, X)
     kept = np.arange(len(y)) if weights is None else np.flatnonzero(weights)
     X, y = take_rows(X, kept), take_rows(y, kept)

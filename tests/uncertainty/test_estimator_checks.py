@@ -39,6 +39,8 @@ def test_literal_default():
     check_estimator(VirtualEnsembleUncertainty())
 
 
+# The checks of frames also transform the bare array.
+@pytest.mark.filterwarnings("ignore:X (has|does not have valid) feature names")
 @pytest.mark.parametrize("estimator", VARIANTS[:2], ids=["regressor", "classifier"])
 @pytest.mark.parametrize(
     "check",

@@ -118,7 +118,10 @@ def test_what_cannot_be_held_out():
     for weight, total in ((None, 3), ([1, 1, 0], 2)):
         with pytest.raises(ValueError, match=f"calibration_fraction={total} must be less than the number of rows"):
             split(X, [1.0, 2.0, 3.0], weight, total, 0, stratified=False)
-    with pytest.raises(ValueError, match="NaN"):
-        split(X, [1.0, np.nan, 2.0], None, 1, 0, stratified=False)
+    for stratified in (False, True):
+        with pytest.raises(ValueError, match="NaN"):
+            split(X, [1.0, np.nan, 2.0], None, 1, 0, stratified=stratified)
+        with pytest.raises(ValueError, match="infinity"):
+            split(X, [1.0, np.inf, 2.0], None, 1, 0, stratified=stratified)
     with pytest.raises(ValueError, match="Unknown label type"):
         split(X, [1.5, 0.2, 2.0], None, 1, 0, stratified=True)
