@@ -169,6 +169,8 @@ def test_gap():
     X, y, function = make_gap(20_000, noise=0.2, return_function=True, random_state=0)
     x = X[:, 0]
     left = x < 1.5
+    assert 0 <= x.min() <= x[left].max() <= 1
+    assert 2 <= x[~left].min() <= x.max() <= 3
     assert stats.kstest(x[left], "uniform").pvalue > 1e-3
     assert stats.kstest(x[~left] - 2, "uniform").pvalue > 1e-3
     assert stats.binomtest(int(left.sum()), 20_000).pvalue > 1e-3
