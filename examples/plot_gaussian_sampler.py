@@ -46,7 +46,7 @@ def modes_visited(states):
 runs = {"constant scale 1": run_chains(1.0), "scale 10 to 1 in cycles": run_chains(10.0)}
 for name, states in runs.items():
     counts = [modes_visited(chain) for chain in states]
-    print(f"{name:24s} modes visited by 30 states: median {np.median(counts):.0f} of 25, {min(counts)} to {max(counts)}")
+    print(f"{name:24s} 30 states visit {np.median(counts):.0f} of 25 modes (median), {min(counts)} to {max(counts)}")
 
 # %%
 # The kept states of one chain each, over the contours of the density.
@@ -63,5 +63,5 @@ plt.show()
 
 # %%
 # The scale matters: modes are left where the largest step is unstable inside one, here above
-# ``2 * variance / step = 6``. Boosting has no such wells by itself; whether cycles help there is a question of evidence,
-# see :doc:`plot_spiral` and :doc:`/measured/shifts`.
+# ``2 * variance / step = 6``. Boosting has no such wells by itself; whether cycles help there is a question of
+# evidence, see :doc:`plot_spiral` and :doc:`/measured/shifts`.

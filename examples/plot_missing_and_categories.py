@@ -76,8 +76,8 @@ print(table.round(4).to_string())
 # *A rare make* raises the knowledge part. A few dozen rows leave open how make D behaves, and the members disagree.
 # This is what more rows would settle.
 #
-# *An unseen make* raises it far more. No training row has a missing make, so that rows of make E fall into leaves that no
-# data have seen wherever a drawn split sets missing makes apart. Such leaves keep the variance of their prior, which
+# *An unseen make* raises it far more. No training row has a missing make, so that rows of make E fall into leaves that
+# no data have seen wherever a drawn split sets missing makes apart. Such leaves keep the variance of their prior, which
 # counts as knowledge, and ``support`` is below 1. The log loss shows that the model is right to doubt itself: where the
 # searched splits send make E is an accident.
 #

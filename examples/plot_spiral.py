@@ -9,6 +9,7 @@ of rows, and ten independent models.
 
 import numpy as np
 from matplotlib import pyplot as plt
+from matplotlib.colors import LogNorm
 from sklearn.metrics import log_loss, roc_auc_score
 
 from skboost import SGLBClassifier, VirtualEnsembleUncertainty
@@ -50,14 +51,23 @@ for ax, (name, model) in zip(axes.flat, models.items(), strict=False):
     loss = log_loss(y_test, inside.mean)
     print(f"{name:24s} {loss:8.3f} {inside.knowledge.mean():14.4f} {outside.knowledge.mean():10.4f} {auc:9.2f}")
     knowledge = model.predict_uncertainty(plane).knowledge.reshape(80, 80)
-    drawn = ax.pcolormesh(side, side, np.log10(knowledge + 1e-6), cmap="viridis", rasterized=True)
+    drawn = ax.pcolormesh(side, side, knowledge, norm=LogNorm(1e-3, 0.2), cmap="viridis", rasterized=True)
     ax.scatter(*X[::5].T, c=y[::5], s=3, cmap="Set1")
     ax.set(title=f"{name}\nAUC {auc:.2f}, log loss {loss:.3f}", aspect="equal")
-    figure.colorbar(drawn, ax=ax, label="log10 of knowledge (nats)")
-axes.flat[-1].set_axis_off()
+figure.colorbar(drawn, ax=axes[:, :2], label="knowledge (nats)", location="left", shrink=0.6)
+
+ax = axes.flat[-1]
+found, seen = (models["one chain"].predict_uncertainty(rows).support for rows in (plane, X_test))
+drawn = ax.pcolormesh(side, side, found.reshape(80, 80), cmap="viridis_r", vmin=0.97, vmax=1, rasterized=True)
+ax.scatter(*X[::5].T, c=y[::5], s=3, cmap="Set1")
+unsupported = 1 - np.concatenate([seen, found[distance > 30]])
+auc = roc_auc_score(is_strange, unsupported)
+ax.set(title=f"one chain: support\nAUC {auc:.2f}", aspect="equal")
+figure.colorbar(drawn, ax=axes[:, 2], label="support", shrink=0.6)
 plt.show()
 
 # %%
-# Members alone hardly tell the plane from the arms: leaves reach from the edge of the data to infinity. Leaves that no
-# row has seen keep the variance of their prior, which lights up what lies around the spiral. Ten models cost ten fits;
-# their disagreement grows where their edges differ.
+# Members alone do not tell the plane from the arms: leaves reach from the edge of the data to infinity, and knowledge
+# is high between the arms, where the classes meet. Leaves that no row has seen keep the variance of their prior, which
+# lights up much of what lies around the spiral; how many there are is ``support``, the better question to ask when the
+# matter is where a row comes from. Ten models cost ten fits; their disagreement grows where their edges differ.
