@@ -57,7 +57,7 @@ CHANGES = {
         "early_stopping": True,
         "n_iter_no_change": 1,
         "n_estimators": 200,
-        "diffusion_temperature": 10.0,
+        "max_features": 0.25,
     },
     "tol": {"early_stopping": True, "tol": 10.0, "n_iter_no_change": 3, "n_estimators": 60, "learning_rate": 0.02},
     "scoring": {"early_stopping": True, "scoring": None},
