@@ -3,7 +3,7 @@
 from libc.stdint cimport int32_t, int64_t, uint8_t
 from libc.string cimport memcpy, memset
 
-from skboost._engine.prior cimport draw_test, prior_drawn, spread_bin
+from skboost._engine.prior cimport draw_test, prior_drawn, spread_bin, weighs_enough
 from skboost._engine.split cimport (
     SKB_TIE,
     skb_best_t,
@@ -38,22 +38,22 @@ cdef void describe_level(tree_t *s, level_t *level, int feature) noexcept nogil:
 
 
 cdef bint level_splits(tree_t *s, const level_t *level, int node) noexcept nogil:
-    """Apply the level's test to one node; False when a child would be too light or break a monotone constraint.
-
-    A drawn test may leave a child without rows; that it has none is known when they are parted.
-    """
+    """Apply the level's test to one node; False when a child would be too light or break a monotone constraint."""
     cdef node_t *p = &s.nodes[node]
     cdef int words = s.scan.n_words
     cdef const int64_t *hist = p.hist + <size_t>level.feature * s.stride * words
     cdef const int64_t *total = s.totals + <size_t>node * words
     cdef int64_t *left = s.left_totals + <size_t>node * words
-    cdef int64_t right, mass, rest
-    skb_left_sums(hist, s.n_bins[level.feature], words, level.bin, level.missing_right,
-                  level.left_set if level.categorical else NULL, left)
-    mass = skb_mass(&s.scan, left)
-    rest = skb_mass(&s.scan, total) - mass
-    if not (level.prior and (mass == 0 or rest == 0)) and not skb_heavy_enough(&s.scan, mass, rest, NULL):
-        return False
+    cdef int64_t right, mass
+    if level.prior:
+        if not weighs_enough(s, node, level):
+            return False
+    else:
+        skb_left_sums(hist, s.n_bins[level.feature], words, level.bin, level.missing_right,
+                      level.left_set if level.categorical else NULL, left)
+        mass = skb_mass(&s.scan, left)
+        if not skb_heavy_enough(&s.scan, mass, skb_mass(&s.scan, total) - mass, NULL):
+            return False
     right = total[0] - left[0]     # constraints are for one output
     if breaks_order(s, p, level.feature, left, &right):
         return False
@@ -176,14 +176,19 @@ cdef void decide_level(tree_t *s, bint counted) noexcept nogil:
 cdef void split_level(tree_t *s, level_t *level) noexcept nogil:
     """Open the nodes of the level that its test splits."""
     cdef int *swap = s.current
-    cdef int i
+    cdef int i, node
+    cdef bint suits
     s.current = s.scans
     s.scans = swap
     s.n_current = s.n_scans
     s.n_scans = 0
     for i in range(s.n_current):
-        if s.n_leaves < s.max_leaves and level_splits(s, level, s.current[i]) and not s.failed:
-            open_node(s, s.current[i])
+        node = s.current[i]
+        suits = s.nodes[node].level == s.n_levels if level.prior else level_splits(s, level, node)
+        if suits and s.n_leaves < s.max_leaves and not s.failed:
+            open_node(s, node)
+        else:
+            s.nodes[node].level = -1
     if s.n_batch == 0:
         return
     if not level.prior:

@@ -8,7 +8,7 @@ from libc.stdint cimport int32_t, int64_t, uint8_t, uint32_t, uint64_t
 from libc.string cimport memset
 
 from skboost._engine.histogram cimport hist_weights
-from skboost._engine.split cimport skb_in_set, skb_left_sums, skb_mass, skb_words_zero
+from skboost._engine.split cimport skb_in_set, skb_is_certain, skb_left_sums, skb_mass, skb_words_zero
 from skboost._engine.types cimport feature_allowed, level_t, tree_t
 
 cdef extern from "rng.h" nogil:
@@ -66,8 +66,8 @@ cdef int draw_feature(const tree_t *s, int group_node, int index) noexcept nogil
 cdef bint draw_test(const tree_t *s, int group_node, int index, level_t *test) noexcept nogil:
     """Draw a feature and a cut; False when no feature may be used.
 
-    Numeric: one of the cuts, or of those that do not follow the data. Categories: the first ones of a drawn order, at least one on each side. The missing bin
-    goes to a drawn side, or alone to the right.
+    Numeric: one of the cuts, or of those that do not follow the data. Categories: the first ones of a drawn order, at
+    least one on each side. The missing bin goes to a drawn side, or alone to the right.
     """
     cdef int feature = draw_feature(s, group_node, index), values, n_left
     cdef bint alone
@@ -148,28 +148,36 @@ cdef int last_uncounted(tree_t *s, int node, int feature, int bin, int end) noex
 
 
 cdef bint weighs_enough(tree_t *s, int node, const level_t *test) noexcept nogil:
-    """Sum the left child of a drawn test; whether each child has no weight or at least the minimum."""
+    """Sum the left child of a drawn test; whether each child has no rows or at least the minimum weight."""
     cdef const int64_t *hist = s.nodes[node].hist + <size_t>test.feature * s.stride * s.scan.n_words
     cdef const int64_t *total = s.totals + <size_t>node * s.scan.n_words
     cdef int64_t *left = s.left_totals + <size_t>node * s.scan.n_words
-    cdef uint64_t left_weight = 0, right_weight
-    cdef uint32_t counts[256]
-    cdef int b
+    cdef uint64_t weight[2]
+    cdef uint64_t rows[2]
     skb_left_sums(hist, s.n_bins[test.feature], s.scan.n_words, test.bin, test.missing_right,
                   test.left_set if test.categorical else NULL, left)
     if s.scan.direct:
-        left_weight = <uint64_t>skb_mass(&s.scan, left)
-        right_weight = <uint64_t>skb_mass(&s.scan, total) - left_weight
+        weight[0] = <uint64_t>skb_mass(&s.scan, left)
+        weight[1] = <uint64_t>skb_mass(&s.scan, total) - weight[0]
+    elif skb_is_certain(&s.scan, left[0], total[0] - left[0]):
+        return True
     else:
-        count_feature(s, node, test.feature, counts)
-        right_weight = 0
-        for b in range(s.n_bins[test.feature]):
-            if goes_left(test, b):
-                left_weight += counts[b]
-            else:
-                right_weight += counts[b]
-    return ((left_weight == 0 or left_weight >= s.min_weight)
-            and (right_weight == 0 or right_weight >= s.min_weight))
+        weigh_children(s, node, test, s.count_weight, weight)
+    rows[0], rows[1] = weight[0], weight[1]
+    if s.count_weight != NULL and (weight[0] == 0 or weight[1] == 0):
+        weigh_children(s, node, test, NULL, rows)      # rows that this tree does not see are rows, too
+    return ((rows[0] == 0 or weight[0] >= s.min_weight) and (rows[1] == 0 or weight[1] >= s.min_weight))
+
+
+cdef void weigh_children(tree_t *s, int node, const level_t *test, const uint32_t *weights,
+                         uint64_t *sums) noexcept nogil:
+    """Sum weights (NULL: ones) of the rows that a test sends left and right."""
+    cdef uint32_t counts[256]
+    cdef int b
+    sums[0] = sums[1] = 0
+    sum_by_code(s, node, test.feature, weights, counts)
+    for b in range(s.n_bins[test.feature]):
+        sums[not goes_left(test, b)] += counts[b]
 
 
 cdef inline bint goes_left(const level_t *test, int code) noexcept nogil:
@@ -180,11 +188,15 @@ cdef inline bint goes_left(const level_t *test, int code) noexcept nogil:
 
 cdef void count_feature(tree_t *s, int node, int feature, uint32_t *counts) noexcept nogil:
     """Histogram of the leaf-minimum weights of one node on one feature."""
+    sum_by_code(s, node, feature, s.count_weight, counts)
+
+
+cdef void sum_by_code(tree_t *s, int node, int feature, const uint32_t *weights, uint32_t *counts) noexcept nogil:
     cdef int32_t listed = feature
     cdef size_t segment
     cdef int u
     memset(counts, 0, s.n_bins[feature] * sizeof(uint32_t))
     for u in range(s.n_threads):
         segment = <size_t>node * s.n_threads + u
-        hist_weights(s.codes_row, s.row_stride, s.index + s.seg_start[segment], s.seg_size[segment], s.count_weight,
+        hist_weights(s.codes_row, s.row_stride, s.index + s.seg_start[segment], s.seg_size[segment], weights,
                      &listed, 1, 0, counts)

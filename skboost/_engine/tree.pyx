@@ -178,19 +178,12 @@ cdef void plan_scan(tree_t *s, int node) noexcept nogil:
         score_node(s, node)
 
 
-cdef bint too_light(const tree_t *s, const node_t *p, int child) noexcept nogil:
-    """Whether a child breaks the leaf minimum; one that was drawn may have no rows at all."""
-    return s.nodes[child].weight < s.min_weight and not (p.prior and s.nodes[child].n_rows == 0)
-
-
 cdef void take_back(tree_t *s, int node) noexcept nogil:
-    """Undo the split of a node: its rows stay together, in a symmetric tree for this level only."""
+    """Undo the split of a node of a symmetric tree: its rows stay together for this level."""
     cdef node_t *p = &s.nodes[node]
     s.nodes[p.left].dead = s.nodes[p.right].dead = 1
     p.left = p.right = p.level = -1
     s.n_leaves -= 1
-    if s.policy != POLICY_SYMMETRIC:
-        give_slot(s, node)
 
 
 cdef void plan_children(tree_t *s) noexcept nogil:
@@ -206,15 +199,15 @@ cdef void plan_children(tree_t *s) noexcept nogil:
         node = s.batch[i]
         measure_children(s, i, node)
         p = &s.nodes[node]
-        # a searched split of a node of its own is proven
-        if (s.policy == POLICY_SYMMETRIC or p.prior) and (too_light(s, p, p.left) or too_light(s, p, p.right)):
+        # a split of a node of its own is proven, and so is a drawn one
+        if s.policy == POLICY_SYMMETRIC and not p.prior and (
+                min(s.nodes[p.left].weight, s.nodes[p.right].weight) < s.min_weight):
             take_back(s, node)
     if s.policy == POLICY_SYMMETRIC:
         plan_level(s)
     elif s.n_leaves < s.max_leaves:
         for i in range(s.n_batch):
-            if s.nodes[s.batch[i]].left >= 0:
-                plan_pair(s, s.batch[i])
+            plan_pair(s, s.batch[i])
     reserve_private(s, s.n_by_rows)
 
 
@@ -324,10 +317,6 @@ cdef void settle_node(tree_t *s, int position, int node, bint counted) noexcept 
     cdef int feature = best_feature(s, best)
     cdef double gain
     p.gain = 0.0
-    if prior_drawn(s, node) and set_drawn(s, node):
-        p.gain = max(0.0, best[feature].score - p.score) if feature >= 0 else 0.0
-        queue_node(s, node)
-        return
     if feature >= 0:
         if not counted and not best[feature].certain:
             s.recount[s.n_recount] = position
@@ -336,11 +325,13 @@ cdef void settle_node(tree_t *s, int position, int node, bint counted) noexcept 
         gain = best[feature].score - p.score
         if gain > SKB_TIE * (best[feature].score if best[feature].score > 0 else -best[feature].score):
             p.gain = gain
-            set_split(s, node, feature, &best[feature])
-    if p.gain <= 0.0:
+    if prior_drawn(s, node) and set_drawn(s, node):
+        queue_node(s, node)
+    elif p.gain > 0.0:
+        set_split(s, node, feature, &best[feature])
+        queue_node(s, node)
+    else:
         give_slot(s, node)
-        return
-    queue_node(s, node)
 
 
 cdef void queue_node(tree_t *s, int node) noexcept nogil:

@@ -92,7 +92,25 @@ def random_rules(rng, policy, loss, newton, weights, n_bins):
         rules["monotone"][rules["categorical"]] = 0
     if rng.random() < 0.3:
         rules["groups"] = (rng.random((int(rng.integers(1, 4)), n_features)) < 0.6).astype(np.uint8)
+    return rules | random_prior(rng, n_bins, rules["categorical"])
+
+
+def random_prior(rng, n_bins, categorical):
+    """How often splits are drawn, the cuts that they prefer, and whether ties are spread."""
+    rules = {"prior_rate": float(rng.choice([0, 0.3, 1])), "spread_ties": bool(rng.random() < 0.5)}
+    if rng.random() < 0.5:
+        rules |= {"prior_bins": random_prior_bins(rng, n_bins, categorical), "prior_share": float(rng.choice([0.5, 1]))}
     return rules
+
+
+def random_prior_bins(rng, n_bins, categorical):
+    """Some last left bins of the numeric features, padded as the engine takes them."""
+    bins, count = np.zeros((len(n_bins), 128), dtype=np.uint8), np.zeros(len(n_bins), dtype=np.int32)
+    for feature in set(range(len(n_bins))) - set(categorical.tolist()):
+        cuts = np.arange(1, n_bins[feature] - 1)
+        count[feature] = rng.integers(0, min(len(cuts), 5) + 1)
+        bins[feature, : count[feature]] = np.sort(rng.choice(cuts, count[feature], False)) if count[feature] else 0
+    return bins, count
 
 
 def random_step(rng, problem):

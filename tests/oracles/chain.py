@@ -97,10 +97,14 @@ def row_normal(hash0, hash1, key):
     return box_muller(float(np.float32((a >> 8) + 0.5)) / 2**24, (b >> 8) / 2**24)
 
 
+def uniform(key, counter):
+    """Draw of 53 bits in (0, 1]: the sum with a half is rounded to double precision."""
+    bits = mix64(key ^ mix64((counter + 0x632BE59BD9B4E019) % 2**64))
+    return (float(bits >> 11) + 0.5) / 2**53
+
+
 def leaf_normal(leaf, key):
-    """Draw of a leaf from two uniforms of 53 bits."""
-    bits = [mix64(key ^ mix64((2 * leaf + i + 0x632BE59BD9B4E019) % 2**64)) for i in range(2)]
-    return box_muller(*(((b >> 11) + 0.5) / 2**53 for b in bits))
+    return box_muller(uniform(key, 2 * leaf), uniform(key, 2 * leaf + 1))
 
 
 # ---------------------------------------------------------------- cyclical schedules

@@ -3,13 +3,18 @@
 A node with gradient sums G_k and denominators D_k has the score sum_k G_k^2 / (D_k + lambda); a split is worth the
 scores of its children less the parent's. Sums are integers (see oracles.histogram). A candidate counts when both
 children hold at least the minimum of leaf weight and some structure weight (or second derivative). Of candidates within
-1e-10 of the best the lowest bin wins, then missing left, then the lowest feature.
+1e-10 of the best the lowest bin wins, then missing left, then the lowest feature. With spread ties the cut is then drawn
+among those that part the rows alike.
+
+The split of a level, or node, may be drawn instead (oracles.drawn_splits). A child without rows is then welcome, any
+other holds the minimum of leaf weight. A draw that splits no node of its level, or not its node, is forgotten.
 """
 
 from dataclasses import dataclass, field
 
 import numpy as np
 
+from oracles.drawn_splits import PRIOR, SPREAD, Draws, drawn_test
 from oracles.histogram import grid_of_rows, grid_of_sums, grid_of_two_sums, quantised
 from skboost._engine import langevin, losses
 
@@ -36,6 +41,10 @@ class Rules:
     curvature: float = 1.0
     monotone: np.ndarray | None = None
     groups: np.ndarray | None = None
+    prior_rate: float = 0.0
+    prior_share: float = 0.0
+    prior_bins: tuple | None = None
+    spread_ties: bool = False
 
 
 @dataclass
@@ -73,8 +82,8 @@ class Node:
     left: int = -1
     right: int = -1
     level: int = -1
-    alive: bool = True
     choice: tuple | None = field(default=None, repr=False)
+    searched_gain: float = 0.0
 
 
 class Twin:
@@ -189,10 +198,13 @@ class Twin:
         right = tuple(t - x for t, x in zip(total, left, strict=True))
         if min(left[2], right[2]) < self.rules.min_weight or min(left[1].sum(), right[1].sum()) < 1:
             return None
-        sign = 0 if self.rules.monotone is None else self.rules.monotone[feature]
-        if sign and sign * self.value(*left[:2], node)[0] > sign * self.value(*right[:2], node)[0]:
+        if self.breaks_order(node, feature, left, right):
             return None
         return self.score(*left[:2], node) + self.score(*right[:2], node)
+
+    def breaks_order(self, node, feature, left, right):
+        sign = 0 if self.rules.monotone is None else self.rules.monotone[feature]
+        return sign and sign * self.value(*left[:2], node)[0] > sign * self.value(*right[:2], node)[0]
 
     # ------------------------------------------------------------ candidates
 
@@ -256,7 +268,7 @@ class Twin:
     def allowed(self, node, feature):
         return self.rules.groups is None or bool(np.any(node.groups & (self.rules.groups[:, feature] != 0)))
 
-    def best_split(self, node):
+    def best_split(self, node, number):
         """Return (gain, test, left sums) or None."""
         total = self.sums(node.rows)
         per_feature = []
@@ -276,7 +288,18 @@ class Twin:
         gain = best[0] - self.score(*total[:2], node)
         if gain <= TIE * abs(best[0]):
             return None
-        return gain, self.complete(node, *best[1:], total), best[2]
+        test = self.spread([node], best[1], number)
+        return gain, self.complete(node, test, best[2], total), best[2]
+
+    def spread(self, nodes, test, number):
+        """Draw the cut among those that part the rows of all nodes alike."""
+        if not self.rules.spread_ties or test.left_codes is not None:
+            return test
+        weight = sum(self.by_code(node, test.feature)[2] for node in nodes)
+        filled = [b for b in range(test.threshold + 1, len(weight)) if weight[b] > 0]
+        cuts = range(test.threshold, min([*filled, len(weight)]))
+        cut = Draws(self.seed, self.iteration, number).one_of(SPREAD, cuts)
+        return Test(test.feature, cut, test.missing_right)
 
     def complete(self, node, test, left, total):
         """Send codes without sums in the node to the heavier side, left when both weigh the same."""
@@ -287,11 +310,49 @@ class Twin:
         empty = [c for c in range(256) if c >= len(sums) or not sums[c]]
         return Test(test.feature, left_codes=test.left_codes | frozenset(empty if heavier_left else []))
 
+    # ------------------------------------------------------------ drawn splits
+
+    def draw(self, group_node, number):
+        """Return the drawn test of a level or node, or None when its split is searched."""
+        draws = Draws(self.seed, self.iteration, number)
+        if not draws.chance(PRIOR, self.rules.prior_rate):
+            return None
+        features = [f for f in self.features if self.allowed(group_node, f)]
+        drawn = drawn_test(draws, features, self.n_bins, self.categorical, self.rules)
+        return None if drawn is None else Test(*drawn)
+
+    def apply_drawn(self, node, test):
+        """Return (gain, left sums) of a drawn test, or None when a child is too light or the values break the order."""
+        goes_left = test.goes_left(self.codes[node.rows])
+        sides = node.rows[goes_left], node.rows[~goes_left]
+        left, right = (self.sums(rows) for rows in sides)
+        if any(len(r) > 0 and x[2] < self.rules.min_weight for r, x in zip(sides, (left, right), strict=True)):
+            return None
+        if self.breaks_order(node, test.feature, left, right):
+            return None
+        scores = [self.score(*x[:2], node) for x in (left, right, self.sums(node.rows))]
+        return scores[0] + scores[1] - scores[2], left
+
+    def drawn_split(self, node, number):
+        """Return (gain, test, left sums) or None."""
+        test = self.draw(node, number)
+        found = None if test is None else self.apply_drawn(node, test)
+        return None if found is None else (max(0.0, found[0]), test, found[1])
+
+    def drawn_level(self, scanned):
+        """Return (sum of gains, test) or None."""
+        test = self.draw(self.nodes[0], len(self.levels))
+        if test is None:
+            return None
+        found = [f for f in (self.apply_drawn(self.nodes[i], test) for i in scanned) if f is not None]
+        return (max(0.0, sum(gain for gain, _ in found)), test) if found else None
+
     # ------------------------------------------------------------ growth
 
     def can_split(self, node):
-        weight = self.counts[node.rows].sum()
-        return len(node.rows) > 1 and weight >= 2 * self.rules.min_weight and node.depth < self.rules.max_depth
+        """One row can be drawn apart from nothing, and a row of weight 2 is two rows."""
+        weight, several = self.counts[node.rows].sum(), len(node.rows) > 1 or self.rules.prior_rate > 0
+        return several and weight >= 2 * self.rules.min_weight and node.depth < self.rules.max_depth
 
     def split(self, index, test, gain, left_sums):
         """Give a node its test and append its children."""
@@ -315,9 +376,14 @@ class Twin:
         return [node.left, node.right]
 
     def consider(self, indices):
-        """Find the best splits of nodes; return those that have one."""
+        """Choose the splits of nodes; return those that have one. A drawn one does not move its node in the queue."""
         for i in indices:
-            self.nodes[i].choice = self.best_split(self.nodes[i]) if self.can_split(self.nodes[i]) else None
+            node = self.nodes[i]
+            if not self.can_split(node):
+                continue
+            best = self.best_split(node, i)
+            node.searched_gain = 0.0 if best is None else best[0]
+            node.choice = self.drawn_split(node, i) or best
         return [i for i in indices if self.nodes[i].choice is not None]
 
     def split_chosen(self, index):
@@ -328,7 +394,7 @@ class Twin:
         leaves, level = 1, self.consider([0]) if self.rules.max_leaves > 1 else []
         while level:
             while len(level) > self.rules.max_leaves - leaves:
-                gains = [self.nodes[i].choice[0] for i in level]
+                gains = [self.nodes[i].searched_gain for i in level]
                 level.pop(max(i for i, g in enumerate(gains) if g == min(gains)))
             leaves += len(level)
             level = self.consider([child for i in level for child in self.split_chosen(i)])
@@ -336,7 +402,7 @@ class Twin:
     def grow_lossguide(self):
         leaves, waiting = 1, self.consider([0])
         while waiting and leaves < self.rules.max_leaves:
-            index = max(waiting, key=lambda i: (self.nodes[i].choice[0], -i))
+            index = max(waiting, key=lambda i: (self.nodes[i].searched_gain, -i))
             waiting.remove(index)
             leaves += 1
             waiting += self.consider(self.split_chosen(index))
@@ -350,16 +416,19 @@ class Twin:
         self.order = {f: self.category_order(root, f) for f in self.features if self.categorical[f]}
         leaves = 1
         while scanned and len(self.levels) < self.rules.max_depth and leaves < self.rules.max_leaves:
-            best = self.best_level(scanned)
-            if best is None:
+            drawn = self.drawn_level(scanned)
+            gain, test = drawn or self.best_level(scanned) or (0.0, None)
+            if test is None:
                 return
-            opened = [i for i in scanned if self.level_sums(i, best[1])[1]][: self.rules.max_leaves - leaves]
+            sums = {i: self.level_sums(i, test, drawn is not None) for i in scanned}
+            opened = [i for i in scanned if sums[i][1]][: self.rules.max_leaves - leaves]
             if not opened:
                 return
-            test = self.complete_level(best[1], opened)
+            if drawn is None:
+                test = self.complete_level(test, opened)
             following = []
             for i in scanned:
-                left, _, light = self.level_sums(i, best[1])
+                left, _, light = sums[i]
                 if i in opened and not light:
                     following += [c for c in self.split(i, test, 0.0, left) if self.can_split(self.nodes[c])]
                     self.nodes[i].level = len(self.levels)
@@ -368,7 +437,7 @@ class Twin:
                     following.append(i)
             if root.groups is not None:
                 root.groups = root.groups & (self.rules.groups[:, test.feature] != 0)
-            self.levels.append((test, best[0]))
+            self.levels.append((test, gain))
             scanned = following
 
     def best_level(self, scanned):
@@ -390,21 +459,21 @@ class Twin:
         best = self.first_of_best(per_feature)
         if best is None or best[0] <= TIE * abs(sum(scores.values()) + best[0]):
             return None
-        return best
+        return best[0], self.spread([self.nodes[i] for i in scanned], best[1], len(self.levels))
 
-    def level_sums(self, index, test):
+    def level_sums(self, index, test, drawn=False):
         """Return (left sums, whether the test may split the node, whether a child is too light)."""
         node = self.nodes[index]
+        if drawn:
+            found = self.apply_drawn(node, test)
+            return (None, False, False) if found is None else (found[1], True, False)
         total = self.sums(node.rows)
         left = self.sums(node.rows[test.goes_left(self.codes[node.rows])])
         right = tuple(t - x for t, x in zip(total, left, strict=True))
         light = min(left[2], right[2]) < self.rules.min_weight
         direct = self.counts is self.units and not self.rules.newton
         valid = min(left[1].sum(), right[1].sum()) >= 1 and not (direct and light)
-        sign = 0 if self.rules.monotone is None else self.rules.monotone[test.feature]
-        if sign and sign * self.value(*left[:2], node)[0] > sign * self.value(*right[:2], node)[0]:
-            valid = False
-        return left, valid, light
+        return left, valid and not self.breaks_order(node, test.feature, left, right), light
 
     def complete_level(self, test, opened):
         """Codes that no row of the root has follow the heavier side of the nodes that the level opens."""
@@ -433,6 +502,8 @@ class Twin:
                 if self.loss.kind == GAUSSIAN and k == 1:
                     D -= G / self.gradient_scale  # mean of expected and observed information
                 weights[i] = W
+                if W <= 0:
+                    values[i, k] = rules.learning_rate * max(node.low, min(node.high, 0.0))
                 if W <= 0 or D <= 0:
                     continue
                 if self.sigma > 0:
@@ -469,8 +540,8 @@ class Twin:
     # ------------------------------------------------------------ arrays
 
     def export(self):
-        inner = [n for n in self.nodes if n.alive and n.test is not None]
-        leaves = [n for n in self.nodes if n.alive and n.test is None]
+        inner = [n for n in self.nodes if n.test is not None]
+        leaves = [n for n in self.nodes if n.test is None]
         number = {id(n): i for i, n in enumerate(inner)} | {id(n): ~i for i, n in enumerate(leaves)}
         tests = [t for t, _ in self.levels] if self.rules.policy == SYMMETRIC else [n.test for n in inner]
         gains = [g for _, g in self.levels] if self.rules.policy == SYMMETRIC else [n.gain for n in inner]
