@@ -49,9 +49,9 @@ def chain(problem, n_trees=4, n_threads=1, first=0, trainer=None, **step):
     return [trainer.grow(first + i, 3, **step) for i in range(n_trees)], trainer.scores
 
 
-def compare_with_twin(problem, steps, seed=0):
+def compare_with_twin(problem, steps, seed=0, n_threads=1):
     """Grow the steps (arguments of grow) with engine and twin."""
-    trainer, twin = problem.trainer(), problem.twin()
+    trainer, twin = problem.trainer(n_threads), problem.twin()
     for iteration, step in enumerate(steps):
         assert_same_tree(trainer.grow(iteration, seed, **step), twin.grow(iteration, seed, **step))
         assert_allclose(trainer.scores, twin.scores, rtol=1e-12, atol=1e-13)
@@ -143,13 +143,14 @@ def random_mask(rng, problem, step):
     return {"kept": kept.astype(np.uint32), "units": kept_units, "counts": None, "copy_weight": one}
 
 
-def fuzz(rng, n, n_bins, policy, loss, newton, weights):
+def fuzz(rng, n, n_bins, policy, loss, newton, weights, n_threads=1):
     rules = random_rules(rng, policy, loss, newton, weights, n_bins)
     problem = make_problem(int(rng.integers(2**31)), loss, n, n_bins, weights=weights, noise=True, **rules)
-    compare_with_twin(problem, [random_step(rng, problem) for _ in range(2)], seed=int(rng.integers(2**31)))
+    steps = [random_step(rng, problem) for _ in range(2)]
+    compare_with_twin(problem, steps, int(rng.integers(2**31)), n_threads)
 
 
-@settings(max_examples=100, deadline=None, derandomize=True, suppress_health_check=list(HealthCheck))
+@settings(max_examples=200, deadline=None, derandomize=True, suppress_health_check=list(HealthCheck))
 @given(
     seed=st.integers(0, 2**31),
     n=st.sampled_from([1, 2, 3, 8, 17, 40, 90]),
@@ -161,6 +162,15 @@ def fuzz(rng, n, n_bins, policy, loss, newton, weights):
 )
 def test_any_rules_on_small_tables(seed, n, n_bins, policy, loss, newton, weights):
     fuzz(np.random.default_rng(seed), n, n_bins, policy, loss, newton, weights)
+
+
+@every_policy
+@pytest.mark.parametrize("loss", LOSSES)
+@pytest.mark.parametrize("newton", [False, True], ids=["gradient", "newton"])
+def test_any_rules_on_two_threads(policy, loss, newton, seed):
+    """Threads own blocks of 1024 rows, so these tables are larger."""
+    rng = np.random.default_rng([seed, policy, newton])
+    fuzz(rng, 2100, (20, 3, 256, 6, 40), policy, loss, newton, WEIGHTS[rng.integers(4)], n_threads=2)
 
 
 @every_policy
@@ -220,7 +230,7 @@ def assert_true_to_rows(problem, trainer, tree, before, shrink=1.0):
     expected = np.bincount(leaf, weight, len(tree["leaf_value"]))
     assert_allclose(tree["leaf_weight"], expected, rtol=1e-12, atol=step * len(leaf))
     assert np.all(np.isfinite(tree["leaf_value"]))
-    assert np.all(tree["gain"] > 0)
+    assert np.all(tree["gain"] >= 0 if problem.rules.prior_rate else tree["gain"] > 0)
 
 
 @settings(max_examples=60, deadline=None, derandomize=True, suppress_health_check=list(HealthCheck))
@@ -234,15 +244,16 @@ def assert_true_to_rows(problem, trainer, tree, before, shrink=1.0):
     newton=st.booleans(),
     weights=st.sampled_from([*WEIGHTS, "tiny", "huge", "wild"]),
     n_threads=st.integers(1, 4),
+    prior_rate=st.sampled_from([0.0, 0.0, 0.5, 1.0]),
 )
-def test_any_shape_survives(seed, n, n_features, kind, policy, loss, newton, weights, n_threads):
+def test_any_shape_survives(seed, n, n_features, kind, policy, loss, newton, weights, n_threads, prior_rate):
     rng = np.random.default_rng(seed)
     bins = {"random": rng.integers(1, 257, n_features), "two values": np.full(n_features, 3)}
     n_bins = bins.get(kind, np.full(n_features, 256))
     problem = make_problem(
         seed, loss, n, n_bins, weights=weights if weights in WEIGHTS else None, noise=True, policy=policy,
         newton=newton, max_depth=5, max_leaves=10, l2=rng.choice([0.0, 1.0]), min_weight=int(rng.choice([1, 20])),
-        categorical=np.flatnonzero(rng.random(n_features) < 0.2),
+        categorical=np.flatnonzero(rng.random(n_features) < 0.2), prior_rate=prior_rate, spread_ties=prior_rate > 0,
     )  # fmt: skip
     if kind == "constant":
         problem.codes[:] = 7
@@ -347,11 +358,12 @@ def test_row_order_does_not_matter(policy, weights, newton):
 @every_policy
 @pytest.mark.parametrize("loss", LOSSES)
 @pytest.mark.parametrize("newton", [False, True], ids=["gradient", "newton"])
-def test_integer_weights_are_repeated_rows(policy, loss, newton, seed):
+@pytest.mark.parametrize("prior_rate", [0.0, 0.5], ids=["searched", "drawn"])
+def test_integer_weights_are_repeated_rows(policy, loss, newton, prior_rate, seed):
     """Noise, missing values, leaf minimums, leaf numbers and all."""
     weighted = make_problem(
         seed, loss, 90, weights="integer", noise=True, policy=policy, newton=newton, max_depth=4, max_leaves=10,
-        min_weight=7, categorical=[0, 3],
+        min_weight=7, categorical=[0, 3], prior_rate=prior_rate, spread_ties=prior_rate > 0,
     )  # fmt: skip
     weighted.codes[::2] = np.maximum(weighted.codes[::2], 1)
     weighted.noise = make_noise(weighted.codes, weighted.weights)
@@ -424,7 +436,8 @@ for policy in (0, 1, 2):
     for loss, newton, weights in (("squared", False, None), ("binary", True, "integer"), ("multinomial", True, None),
                                   ("multinomial", False, "class"), ("gaussian", False, "fractional")):
         problem = make_problem(1, loss, 1500, (200, 4, 30, 256), noise=True, policy=policy, newton=newton,
-                               weights=weights, max_depth=5, max_leaves=20, min_weight=5, categorical=[1, 2])
+                               weights=weights, max_depth=5, max_leaves=20, min_weight=5, categorical=[1, 2],
+                               prior_rate=0.4 * (loss != "squared"), spread_ties=loss != "squared")
         trainer = problem.trainer()
         for iteration in range(3):
             tree = trainer.grow(iteration, 1, sigma=0.3, shrink=0.9)

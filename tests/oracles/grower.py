@@ -3,8 +3,8 @@
 A node with gradient sums G_k and denominators D_k has the score sum_k G_k^2 / (D_k + lambda); a split is worth the
 scores of its children less the parent's. Sums are integers (see oracles.histogram). A candidate counts when both
 children hold at least the minimum of leaf weight and some structure weight (or second derivative). Of candidates within
-1e-10 of the best the lowest bin wins, then missing left, then the lowest feature. With spread ties the cut is then drawn
-among those that part the rows alike.
+1e-10 of the best the lowest bin wins, then missing left, then the lowest feature. With spread ties the cut is then
+drawn among those that part the rows alike.
 
 The split of a level, or node, may be drawn instead (oracles.drawn_splits). A child without rows is then welcome, any
 other holds the minimum of leaf weight. A draw that splits no node of its level, or not its node, is forgotten.
