@@ -311,16 +311,13 @@ cdef void leaf_values(tree_t *s, step_t *p) noexcept nogil:
             D = (H if p.newton else p.curvature * W) + p.lambda_
             D = leaf_denominator(&p.loss, k, G / p.gradient_scale, D)
             value = 0.0
-            if W == 0.0 and s.scan.bounded:
-                value = p.learning_rate * max(s.nodes[p.leaves[i]].bounds[0], min(s.nodes[p.leaves[i]].bounds[1], 0.0))
-            elif W > 0.0 and D > 0.0:
+            if W > 0.0 and D > 0.0:
                 if p.sigma > 0.0:
                     G += p.sigma * sqrt(D * metric) * skb_normal(skb_key(p.seed, STREAM_LEAF, p.iteration, k), i)
                 value = -G / D
-                if s.scan.bounded:
-                    value = max(s.nodes[p.leaves[i]].bounds[0], min(s.nodes[p.leaves[i]].bounds[1], value))
-                value *= p.learning_rate
-            p.leaf_value[<size_t>i * p.n_outputs + k] = value
+            if s.scan.bounded:  # no step is a step too: 0 may lie outside
+                value = max(s.nodes[p.leaves[i]].bounds[0], min(s.nodes[p.leaves[i]].bounds[1], value))
+            p.leaf_value[<size_t>i * p.n_outputs + k] = p.learning_rate * value
 
 
 cdef void update_pass(tree_t *s, step_t *p, int t) noexcept nogil:

@@ -248,6 +248,25 @@ def test_drawn_splits_keep_constraints(grow_policy):
     assert_allclose(effect, other, atol=1e-9)
 
 
+@every_policy
+def test_leaves_without_second_derivative_keep_monotone_constraints(grow_policy):
+    """Where all rows are sure and there is no penalty a Newton leaf takes no step, which may lie outside its bounds."""
+    rng = np.random.default_rng(0)
+    X = rng.normal(size=(80, 3))
+    y = np.where(X[:, 0] - X[:, 1] + 0.3 * rng.normal(size=80) > 0, "yes", "no")
+    line = np.linspace(-8, 8, 200)
+    params = {"grow_policy": grow_policy, "leaf_estimation": "newton", "l2_regularization": 0.0, "n_estimators": 30}
+    params |= {"prior_split_rate": 1.0, "n_prior_cuts": 4, "learning_rate": 0.5, "max_depth": 5}
+    for seed in range(6):
+        model = SGLBClassifier(monotonic_cst=[1, -1, 0], diffusion_temperature=1, random_state=seed, **params).fit(X, y)
+        for column, sign in ((0, 1), (1, -1)):
+            for _ in range(5):
+                probe = np.tile(rng.uniform(-2, 2, 3), (200, 1))
+                probe[:, column] = line
+                margin = sign * model.decision_function(probe)
+                assert (np.diff(margin) >= -1e-12 * np.abs(margin).max()).all()
+
+
 def test_cuts_among_cells_without_rows_are_spread():
     """A signal between two clusters: the lowest cut without a prior, any of those that part them with one."""
     X = np.repeat([0.0, 1.0], 50)[:, None]
