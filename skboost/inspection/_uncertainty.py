@@ -138,7 +138,7 @@ class UncertaintyDisplay:
             Weights of the rows with "retention".
         n_members : int, default=None
             Members to ask, where ``predict_uncertainty`` takes their number. None: as many as it takes by default; for
-            "members" half the iterations, at most 500.
+            "members" half the iterations, at most 500, or the ends of all complete cycles of a cyclical schedule.
         ax : matplotlib.axes.Axes or None, default=None
             Axes whose place the picture takes. None makes a new figure.
 

@@ -49,7 +49,8 @@ class Members:
         classes = getattr(estimator, "classes_", None)
         shown = _uncertainty_model.chosen_class(classes, class_label)
         targets = _uncertainty_model.targets(y, n_rows, classes)
-        if n_members is None and hasattr(estimator, "n_iter_"):
+        cyclical = getattr(estimator, "schedule", "constant") == "cyclical"  # whose default is all there are
+        if n_members is None and not cyclical and hasattr(estimator, "n_iter_"):
             n_members = int(np.clip(estimator.n_iter_ // 2, 1, MAX_MEMBERS))
         keywords = _uncertainty_model.members_argument(estimator, n_members)
         iterations = estimator.predict_uncertainty(X, **keywords).member_iterations

@@ -515,6 +515,14 @@ def test_members_of_a_chain_are_as_many_as_there_are():
     np.testing.assert_array_equal(display.lines_[1].get_ydata(), [stages[k - 1][1] for k in range(17, 32)])
 
 
+def test_members_of_a_cyclical_model_are_the_ends_of_its_cycles():
+    rng = np.random.default_rng(0)
+    X = rng.normal(size=(60, 2))
+    model = SGLBRegressor(n_estimators=30, schedule="cyclical", cycle_length=7, random_state=0).fit(X, X[:, 0])
+    display = draw(model, X[:2], kind="members")
+    np.testing.assert_array_equal(display.lines_[0].get_xdata(), [7, 14, 21, 28])
+
+
 # ---- what is refused
 
 
