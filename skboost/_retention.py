@@ -264,7 +264,8 @@ def f1_retention_auc(error, uncertainty, *, threshold, sample_weight=None):
         return 0.0
     # Between two points the kept acceptable weight is a + b r, and 2 (a + b r) / (r + share) has this integral.
     start, step = kept.retention[:-1], np.diff(kept.retention)
-    b = np.diff(kept.value) / step
+    # A weight that vanishes beside the others makes no step.
+    b = np.divide(np.diff(kept.value), step, out=np.zeros_like(step), where=step > 0)
     a = kept.value[:-1] - b * start
     return float(np.sum(2.0 * (b * step + (a - b * share) * np.log1p(step / (start + share)))))
 

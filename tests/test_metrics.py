@@ -139,6 +139,11 @@ def test_nothing_acceptable():
     assert f1_retention_auc(ERROR, ORDER, threshold=-1.0) == 0.0
 
 
+def test_a_vanishing_weight_has_no_part_in_the_area_below_f1():
+    auc = f1_retention_auc([1.0, 2.0, 3.0], [1, 2, 3], threshold=1.0, sample_weight=[1.0, 1e-30, 1.0])
+    assert auc == pytest.approx(f1_retention_auc([1.0, 3.0], [1, 3], threshold=1.0), rel=1e-14)
+
+
 @given(rows)
 def test_area_below_f1_is_the_integral_of_the_mean_curve(table):
     error, uncertainty, weight = columns(table)
