@@ -1,6 +1,7 @@
 """Members of ensembles: made by fitting, found in one fit, and what they say together."""
 
 import inspect
+import math
 from dataclasses import dataclass
 
 import numpy as np
@@ -237,4 +238,6 @@ def own_uncertainty(estimator, X):
 def residual_variance(members, train):
     """Return the mean squared residual of the training rows, 1 where it is 0."""
     squares = np.square(np.asarray(train.y, dtype=np.float64) - members.mean(train.X))
-    return float(np.average(squares, weights=train.sample_weight)) or 1.0
+    weights = np.ones(len(squares)) if train.sample_weight is None else train.sample_weight
+    # fsum rounds once, so that the order of the rows has no influence.
+    return math.fsum(squares * weights) / math.fsum(weights) or 1.0

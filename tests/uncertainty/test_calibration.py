@@ -53,6 +53,21 @@ def test_intervals_match_a_replica(method, conformity_score, weighted):
     assert_array_equal(model.predict_interval(X), model.predict_interval(X, 0.1))
 
 
+@pytest.mark.parametrize("conformity_score", ["knowledge", "constant"])
+def test_intervals_do_not_depend_on_the_order_of_rows(conformity_score):
+    rng = np.random.default_rng(0)
+    X = rng.normal(size=(150, 3))
+    y = X[:, 0] + 0.1 * rng.normal(size=150)
+    model = VirtualEnsembleUncertainty(
+        SGLBRegressor(n_estimators=30), n_members=3, calibration_fraction=0.4, conformity_score=conformity_score,
+        random_state=0,
+    )  # fmt: skip
+    expected = clone(model).fit(X, y).predict_interval(X)
+    for _ in range(5):
+        order = rng.permutation(150)
+        assert_array_equal(clone(model).fit(X[order], y[order]).predict_interval(X), expected)
+
+
 @pytest.mark.parametrize("weighted", [False, True])
 @pytest.mark.parametrize("conformity_score", ["lac", "aps"])
 def test_sets_match_a_replica(conformity_score, weighted):
