@@ -164,7 +164,8 @@ def member_schedule(n_iter, n_members):
 
 def cycle_ends(n_iter, cycle_length):
     """Return the iteration counts at the ends of the complete cycles of a cyclical chain, int64."""
-    return np.arange(1, n_iter // cycle_length + 1, dtype=np.int64) * cycle_length
+    # min: a cycle may be longer than the largest int64
+    return np.arange(1, n_iter // cycle_length + 1, dtype=np.int64) * min(cycle_length, n_iter)
 
 
 def cycle_member_schedule(n_iter, cycle_length, n_members=None):

@@ -363,6 +363,14 @@ def test_more_members_than_cycles_are_refused_with_a_remedy():
             short.predict_uncertainty(X, n_members)
 
 
+def test_a_cycle_longer_than_any_integer_is_not_complete():
+    X, y = make_data("squared_error", n=40)
+    model = make_estimator(**{**CYCLE, "cycle_length": 10**30}, n_estimators=5).fit(X, y)
+    assert_allclose(clone(model).set_params(averaging="mean").fit(X, y).predict(X), model.predict(X), rtol=1e-12)
+    with pytest.raises(ValueError, match="fit more iterations or shorten"):
+        model.predict_uncertainty(X)
+
+
 def test_a_single_cycle_warns():
     X, y = make_data("binary", n=40)
     model = make_estimator("binary", **CYCLE, n_estimators=11).fit(X, y)
