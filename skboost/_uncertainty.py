@@ -211,7 +211,7 @@ def cycle_member_schedule(n_iter, cycle_length, n_members=None):
     if wanted is not None and wanted > len(ends):
         raise ValueError(
             f"n_members={wanted} needs {wanted} complete cycles of cycle_length={cycle_length}, that is "
-            f"{wanted * cycle_length} iterations; the model has {len(ends)} in {n_iter}. Set n_members=None for all."
+            f"{wanted * cycle_length} iterations; the model has {len(ends)} in {n_iter}. Reduce n_members."
         )
     if len(ends) < 2:
         warnings.warn(

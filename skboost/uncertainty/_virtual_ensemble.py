@@ -64,11 +64,12 @@ class VirtualEnsembleUncertainty(MetaEstimatorMixin, TransformerMixin, BaseEstim
         ``staged_predict`` or ``staged_predict_proba`` and a number of stages). "ensemble": `n_members` fits, for any
         estimator with a parameter ``random_state`` somewhere. Fits that the seed does not change agree everywhere.
     n_members : int, default=10
-        Number of members, at least 1. A virtual ensemble needs ``2 * n_members`` iterations.
+        Number of members, at least 1. A virtual ensemble needs ``2 * n_members`` iterations, or ``n_members`` complete
+        cycles of a cyclical schedule.
     calibration_fraction : float, int or None, default=None
         Rows held out to calibrate `predict_interval` and `predict_set`: a share in (0, 1), or a number. They are not
-        trained on, also later. Draws depend on the content of the rows, not on their order, and keep the shares of
-        classes. None: no calibration, all rows train.
+        trained on, also later. Draws depend on the content of the rows, not on their order (of sparse rows on their
+        order alone), and keep the shares of classes. None: no calibration, all rows train.
     conformity_score : {"auto", "total", "knowledge", "constant", "lac", "aps"}, default="auto"
         What is calibrated. Regression: absolute residuals in units of a scale, which is the width of intervals up to a
         factor. "total": ``sqrt(total)``, for models that predict data uncertainty. "knowledge": ``sqrt(knowledge + v)``
