@@ -220,6 +220,16 @@ class LaplaceGPClassifier(ClassifierMixin, BaseEstimator):
         """
         check_parameters(self)
         check_combinations(self)
+        before = vars(self).copy()
+        try:
+            return self._fit(X, y, sample_weight)
+        except BaseException:
+            # Validation has written the columns already: a failed fit leaves what was there before.
+            vars(self).clear()
+            vars(self).update(before)
+            raise
+
+    def _fit(self, X, y, sample_weight):
         n_threads = effective_n_jobs(self.n_jobs)
         X, y = check_training_rows(self, X, y)
         X, y, weights = apply_weights(X, y, sample_weight, self.approximation)

@@ -526,3 +526,13 @@ def test_composition():
     assert_array_equal(model.feature_names_in_, ["a", "b"])
     nested = LaplaceGPClassifier(2.0 * RBF(1.0) + WhiteKernel(0.1)).set_params(kernel__k2__noise_level=0.3)
     assert nested.kernel.k2.noise_level == 0.3
+
+
+def test_a_failed_fit_leaves_the_last_model():
+    X = np.linspace(0, 1, 20)[:, None] * [1, 2]
+    y = (X[:, 0] > 0.5).astype(int)
+    model = LaplaceGPClassifier(optimizer=None).fit(X, y)
+    before = model.predict_proba(X)
+    with pytest.raises(ValueError, match="class"):
+        model.fit(X[:, :1], np.zeros(20))
+    np.testing.assert_array_equal(model.predict_proba(X), before)

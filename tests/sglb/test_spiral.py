@@ -57,7 +57,7 @@ def test_knowledge_on_the_spiral(prior_split_rate):
         accuracy = np.mean(inside.mean.argmax(axis=1) == y_test)
         auc = roc_auc_score(np.repeat([0, 1], [len(X_test), far.sum()]), np.r_[inside.knowledge, outside.knowledge])
         found[name] = inside.knowledge.mean(), outside.knowledge[radius >= 400].mean(), auc, accuracy
-        print(name, "knowledge in %.4f, out %.4f, AUC %.3f, accuracy %.3f" % found[name])
+        print(name, "knowledge in {:.4f}, out {:.4f}, AUC {:.3f}, accuracy {:.3f}".format(*found[name]))
     assert min(values[3] for values in found.values()) > 0.85
     assert found["models"][1] > 2.5 * found["models"][0]
     assert found["models"][2] > 0.8
