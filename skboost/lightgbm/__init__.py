@@ -1,0 +1,11 @@
+"""Text models of LightGBM, read and written."""
+
+from skboost.lightgbm._load import load, loads
+from skboost.lightgbm._models import LoadedClassifier, LoadedRegressor
+
+__all__ = [
+    "LoadedClassifier",
+    "LoadedRegressor",
+    "load",
+    "loads",
+]
