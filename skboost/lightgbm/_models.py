@@ -157,7 +157,9 @@ class LoadedModel:
         return states
 
     def _scores(self, X):
-        """Return what the link takes: sums, or means over the iterations of a random forest."""
+        """Return what the link takes: sums, means over the iterations of a random forest, or the state of a chain."""
+        if self._chain is not None and self._chain.averaging == "last":
+            return self._chain.states(self._parsed.trees, self._rows(X), [self.n_iter_])[0]
         raw = self._states(X)[0]
         return raw / max(self._n_rounds, 1) if self._parsed.average_output else raw
 
@@ -226,7 +228,7 @@ class LoadedRegressor(RegressorMixin, LoadedModel):
         """
         return self._shaped(self._linked(self._scores(X)))
 
-    def predict_virtual_ensembles(self, X, n_members=None):
+    def predict_virtual_ensembles(self, X, n_members=None, *, return_variance=False):
         """Predict with the members of the virtual ensemble.
 
         Members are the models after fewer iterations, evenly spaced over the second half, as those of
@@ -239,18 +241,26 @@ class LoadedRegressor(RegressorMixin, LoadedModel):
             Rows, as in `raw_scores`.
         n_members : int or None, default=None
             Number of members, at most ``n_iter_ // 2``. None: 10, or the ends of all cycles of a cyclical schedule.
+        return_variance : bool, default=False
+            Return also the members' predicted variances, of a model that :func:`dump` wrote with loss="gaussian".
 
         Returns
         -------
-        ndarray of shape (n_members, n_samples) or (n_members, n_samples, n_outputs)
+        members : ndarray of shape (n_members, n_samples) or (n_members, n_samples, n_outputs)
             Predictions of the members.
+        variances : ndarray of shape (n_members, n_samples)
+            Their variances; only with `return_variance`.
 
         Raises
         ------
         ValueError
-            If `n_members` is neither None nor an integer of at least 1, or needs more iterations than there are.
+            If `n_members` is neither None nor an integer of at least 1, or needs more iterations than there are, or if
+            `return_variance` is asked of another model.
         """
-        return self._shaped(self._linked(self._member_scores(X, n_members)))
+        if return_variance and not (self._chain is not None and self._chain.loss.predicts_spread):
+            raise ValueError(f"return_variance=True needs a model with loss='gaussian', this is {self!r}.")
+        scores = self._member_scores(X, n_members)
+        return self._chain.loss.mean_variance(scores) if return_variance else self._shaped(self._linked(scores))
 
     def _shaped(self, predictions):
         return predictions if self._chain is not None else self._squeezed(predictions)
