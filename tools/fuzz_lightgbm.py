@@ -19,7 +19,8 @@ from pathlib import Path
 
 import numpy as np
 
-from skboost.lightgbm import loads
+from skboost import SGLBClassifier, SGLBRegressor
+from skboost.lightgbm import dumps, loads
 
 MODELS = Path(__file__).parents[1] / "tests" / "data" / "lightgbm"
 SPECIAL = ["", "-1", "0", "1", "-0", "31", "32", "2147483647", "-2147483648", "4294967295", "99999999999", "1e999"]
@@ -55,7 +56,16 @@ def read_models(folder):
     handmade = Path(folder) / "handmade.json"
     if handmade.exists():
         models |= {case["name"]: case["model"] for case in json.loads(handmade.read_text())}
-    return models
+    return models | written_models()
+
+
+def written_models():
+    """Return the texts of two small models of skboost, whose parameters describe a chain."""
+    X = np.arange(80.0).reshape(40, 2) % 7
+    params = {"n_estimators": 4, "max_depth": 2, "categorical_features": [1], "random_state": 0}
+    regressor = SGLBRegressor(loss="gaussian", **params).fit(X, X[:, 0] - X[:, 1])
+    classifier = SGLBClassifier(grow_policy="depthwise", **params).fit(X, np.array(list("abc"))[np.arange(40) % 3])
+    return {"gaussian": dumps(regressor), "labels": dumps(classifier)}
 
 
 # ---- mutations: functions of a text and a generator of random numbers
@@ -155,7 +165,9 @@ MUTATIONS = [
 def mutant(models, seed):
     """Return the mutant of a seed: one to four changes, without the sizes of the trees in most cases."""
     rng = random.Random(seed)
-    text = models[rng.choice(sorted(models))]
+    names = sorted(models)
+    described = [name for name in names if "[skboost: " in models[name]]
+    text = models[rng.choice(described if described and rng.random() < 0.2 else names)]
     if rng.random() < 0.8:
         text = drop_sizes(text, rng)
     for _ in range(rng.randrange(1, 5)):

@@ -96,7 +96,7 @@ class Translator:
 
     def _symmetric(self, levels, table):
         """Return the shape of a symmetric tree; a level that parts no leaf of a branch is left out there."""
-        shape = Shape([], [], [], [], [], [])
+        shape, level_of = Shape([], [], [], [], [], []), []
 
         def grow(table, levels):
             # The lowest bit of an index is the first level.
@@ -107,8 +107,8 @@ class Translator:
                 return ~(len(shape.leaves) - 1)
             node, test = len(shape.feature), self._test(levels[0])
             shape.feature.append(int(self.forest.feature[levels[0]]))
-            shape.gain.append(float(self.forest.gain[levels[0]]))
             shape.tests.append(test)
+            level_of.append(levels[0])
             for children in (shape.left, shape.right):
                 children.append(0)
             sides = (table[1::2], table[::2]) if test.swapped else (table[::2], table[1::2])
@@ -116,6 +116,8 @@ class Translator:
             return node
 
         grow(table, levels)
+        # The gain of a level is that of its nodes together.
+        shape.gain.extend(float(self.forest.gain[level]) / level_of.count(level) for level in level_of)
         return shape
 
     def _test(self, node):
