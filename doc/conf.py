@@ -109,6 +109,12 @@ API_GROUPS = [
         ],
     ),
     (
+        "skboost.lightgbm",
+        "LightGBM",
+        "Text models of LightGBM, read and written.",
+        ["dump", "dumps", "load", "loads", "LoadedRegressor", "LoadedClassifier"],
+    ),
+    (
         "skboost.metrics",
         "Metrics",
         "What uncertainties are good for: rejecting rows that would be predicted wrongly.",
