@@ -10,6 +10,8 @@ import sys
 
 import numpy as np
 import pytest
+from test_lightgbm_terms import LOSSES as EBM_LOSSES
+from test_lightgbm_terms import fitted as fitted_terms
 from test_lightgbm_write import LOSSES, VARIANTS, edge_rows, fitted, table
 
 from skboost import SGLBRegressor
@@ -81,6 +83,19 @@ def test_written_models(loss, tmp_path):
         again = loads((tmp_path / f"{index}.again.txt").read_bytes())
         np.testing.assert_array_equal(again.predict(X), loaded.predict(X))
         np.testing.assert_array_equal(again.predict_virtual_ensembles(X, 2), loaded.predict_virtual_ensembles(X, 2))
+
+
+@pytest.mark.parametrize("loss", EBM_LOSSES)
+def test_written_terms(loss, tmp_path):
+    model, X = fitted_terms(loss), edge_rows(table()[0])
+    np.save(tmp_path / "X.npy", X)
+    (tmp_path / "0.txt").write_bytes(dumps(model).encode())
+    run(PREDICT, tmp_path, 1)
+    known = np.load(tmp_path / "0.npz")
+    raw = model._raw(X)
+    np.testing.assert_array_equal(raw, known["raw"].reshape(raw.shape))
+    contributions = known["shap"].reshape(len(X), -1, X.shape[1] + 1).sum(axis=2)
+    np.testing.assert_allclose(contributions, raw, atol=1e-9)
 
 
 def test_frames_with_categories(tmp_path):

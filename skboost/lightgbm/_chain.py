@@ -20,6 +20,9 @@ PARAMETER = "skboost"
 FORMAT_VERSION = 1
 # Categories of a model fitted on an array are in the file by their numbers, else by their positions among the levels.
 NUMBERS, POSITIONS = "numbers", "positions"
+# Larger numbers of categories would make long sets.
+LARGEST_CATEGORY = 2**16 - 1
+LAST_STATE, MEAN_STATE, TERMS = "last", "mean", "terms"
 _LABEL_TYPES = re.compile(r"b1|[iu][1248]|f[248]|U|O")
 _OBJECTIVES = {"squared_error": "regression", "poisson": "poisson", "gamma": "gamma", "tweedie": "tweedie"}
 _REGRESSION_LOSSES = {"gaussian", *_OBJECTIVES}
@@ -32,12 +35,27 @@ def objective_of(loss):
     return _OBJECTIVES.get(loss.name)
 
 
+def coding_of(category_maps, feature_names):
+    """Return what stands for categories in the file: numbers if LightGBM can take all of them and there is no frame."""
+    return NUMBERS if feature_names is None and all(map(_codes_itself, category_maps)) else POSITIONS
+
+
+def _codes_itself(levels):
+    if levels is None:
+        return True
+    known, texts = levels
+    return not texts and bool(((known >= 0) & (known <= LARGEST_CATEGORY) & (known == np.floor(known))).all())
+
+
 @dataclass(frozen=True)
 class Chain:
-    """The chain behind a file that skboost wrote.
+    """The chain, or the terms, behind a file that skboost wrote.
 
     Attributes
     ----------
+    predicts : {"last", "mean", "terms"}
+        What predictions use: the last state of the chain, the sums over the file, which are the mean of states, or the
+        sums of a model that is no chain but a sum of terms.
     loss : Loss
         Knows the link.
     classes : ndarray of shape (n_classes,) or None
@@ -49,14 +67,13 @@ class Chain:
         What stands for a category in the file.
     shrink_factors, coefficients : float64 arrays of shape (n_iter,)
         Factor on the sum of the earlier trees; factor between the leaves of the chain and those in the file.
-    averaging : {"last", "mean"}
-        What predictions use.
     cycle_length : int or None
         Iterations of a cycle of a cyclical schedule.
     leaf_values : list of float64 arrays, or None
         Leaves before folding, in the order of the trees; None stands for those in the file.
     """
 
+    predicts: str
     loss: Loss
     classes: np.ndarray | None
     feature_names: np.ndarray | None
@@ -64,7 +81,6 @@ class Chain:
     coding: str
     shrink_factors: np.ndarray
     coefficients: np.ndarray
-    averaging: str
     cycle_length: int | None
     leaf_values: list
 
@@ -73,7 +89,7 @@ class Chain:
         if self.coding == NUMBERS:
             for feature, levels in enumerate(self.category_maps):
                 if levels is not None:
-                    known = ~np.isnan(X[:, feature])
+                    known = np.isfinite(X[:, feature])
                     X[known, feature] = levels[0][X[known, feature].astype(np.intp)]
         return X
 
@@ -100,6 +116,7 @@ class Chain:
         maps = [None if levels is None else [levels[0].tolist(), list(levels[1])] for levels in self.category_maps]
         state = {
             "format": FORMAT_VERSION,
+            "predicts": self.predicts,
             "loss": self.loss.name,
             "scale": [self.loss.centre, self.loss.scale] if self.loss.name == "gaussian" else None,
             "classes": None if self.classes is None else self.classes.tolist(),
@@ -109,7 +126,6 @@ class Chain:
             "coding": self.coding,
             "shrink_factors": self.shrink_factors.tolist(),
             "coefficients": self.coefficients.tolist(),
-            "averaging": self.averaging,
             "cycle_length": self.cycle_length,
             "leaf_values": [None if values is None else values.tolist() for values in self.leaf_values],
         }
@@ -163,6 +179,10 @@ def _read_state(state, parsed):
     _require(version == FORMAT_VERSION, f"this skboost reads its format {FORMAT_VERSION}, not another one")
     n_features, n_trees = len(parsed.feature_names), len(parsed.trees) - parsed.n_outputs
     _require(n_trees >= 0, "the trees with the base scores are missing")
+    predicts = state.get("predicts")
+    _require(predicts in (LAST_STATE, MEAN_STATE, TERMS), "what it predicts is unknown")
+    if predicts == TERMS:
+        n_trees = 0
     n_iter = n_trees // parsed.n_outputs
     classes = _read_classes(state.get("classes"), state.get("label_type"))
     names = state.get("feature_names")
@@ -171,8 +191,7 @@ def _read_state(state, parsed):
         names = np.array(names, dtype=object)
     levels = state.get("levels")
     _require(_is_list(levels, n_features, (list, type(None))), "levels are no lists, one a column")
-    coding, averaging, length = state.get("coding"), state.get("averaging"), state.get("cycle_length")
-    _require(averaging in ("last", "mean"), "its averaging is unknown")
+    coding, length = state.get("coding"), state.get("cycle_length")
     _require(coding in (NUMBERS, POSITIONS), "its coding is unknown")
     _require(length is None or (type(length) is int and 1 <= length < 2**31), "cycle_length is no positive number")
     maps = tuple(None if entry is None else _read_levels(entry, coding) for entry in levels)
@@ -184,7 +203,7 @@ def _read_state(state, parsed):
     _require(loss.n_outputs == parsed.n_outputs, f"loss={loss.name!r} has not the outputs of the trees")
     fits = parsed.objective == parse_objective(objective_of(loss) or "custom", loss.n_outputs)
     _require(fits, f"loss={loss.name!r} is not the objective of the file")
-    return Chain(loss, classes, names, maps, coding, factors, coefficients, averaging, length, values)
+    return Chain(predicts, loss, classes, names, maps, coding, factors, coefficients, length, values)
 
 
 def _read_loss(state, classes):
@@ -247,9 +266,8 @@ def _check_trees(chain, parsed):
     n_outputs, trees = parsed.n_outputs, parsed.trees
     _require(not parsed.average_output, "it is no random forest")
     _require(all(tree.linear is None for tree in trees), "its leaves are not linear")
-    _require(
-        all(len(tree.leaf_value) == 1 for tree in trees[-n_outputs:]), "the trees with the base scores are missing"
-    )
+    bases = trees[:n_outputs] if chain.predicts == TERMS else trees[-n_outputs:]
+    _require(all(len(tree.leaf_value) == 1 for tree in bases), "the trees with the base scores are missing")
     for index, values in enumerate(chain.leaf_values):
         coefficient, folded = chain.coefficients[index // n_outputs], trees[index].leaf_value
         if values is None:

@@ -8,6 +8,7 @@ from sklearn.utils.validation import check_is_fitted
 from skboost._categories import CATEGORY_TYPES, dtype_names, is_frame, take_column
 from skboost._uncertainty import cycle_member_schedule, member_schedule
 from skboost._validation import check_X
+from skboost.lightgbm._chain import LAST_STATE, TERMS
 from skboost.lightgbm._trees import ZERO_BOUND
 
 N_MEMBERS = 10
@@ -117,7 +118,9 @@ class LoadedModel:
         """Return the float64 matrix that trees read."""
         check_is_fitted(self)
         if self._chain is not None:
-            return self._chain.recode(check_X(self, X).astype(np.float64))
+            # Terms have a cell for categories never seen, apart from that of missing values.
+            unknown = np.inf if self._chain.predicts == TERMS else np.nan
+            return self._chain.recode(check_X(self, X, unknown).astype(np.float64))
         if is_frame(X):
             X = self._frame_to_matrix(X)
         X = check_X(self, X).astype(np.float64)
@@ -158,13 +161,15 @@ class LoadedModel:
 
     def _scores(self, X):
         """Return what the link takes: sums, means over the iterations of a random forest, or the state of a chain."""
-        if self._chain is not None and self._chain.averaging == "last":
+        if self._chain is not None and self._chain.predicts == LAST_STATE:
             return self._chain.states(self._parsed.trees, self._rows(X), [self.n_iter_])[0]
         raw = self._states(X)[0]
         return raw / max(self._n_rounds, 1) if self._parsed.average_output else raw
 
     def _member_scores(self, X, n_members):
         check_is_fitted(self)
+        if self._chain is not None and self._chain.predicts == TERMS:
+            raise ValueError("An explainable boosting machine is no chain: its file has no virtual ensemble.")
         if self._chain is not None:
             length = self._chain.cycle_length
             if length is not None:
@@ -194,7 +199,7 @@ class LoadedRegressor(RegressorMixin, LoadedModel):
     Attributes
     ----------
     n_iter_ : int
-        Number of boosting iterations.
+        Number of boosting iterations, of terms in an explainable boosting machine.
     n_features_in_ : int
         Number of columns.
     feature_names_in_ : ndarray of shape (n_features,)
@@ -254,8 +259,8 @@ class LoadedRegressor(RegressorMixin, LoadedModel):
         Raises
         ------
         ValueError
-            If `n_members` is neither None nor an integer of at least 1, or needs more iterations than there are, or if
-            `return_variance` is asked of another model.
+            If `n_members` is neither None nor an integer of at least 1, or needs more iterations than there are, if
+            `return_variance` is asked of another model, or if the model is an explainable boosting machine.
         """
         if return_variance and not (self._chain is not None and self._chain.loss.predicts_spread):
             raise ValueError(f"return_variance=True needs a model with loss='gaussian', this is {self!r}.")
@@ -274,7 +279,7 @@ class LoadedClassifier(ClassifierMixin, LoadedModel):
     classes_ : ndarray of shape (n_classes,)
         Labels, of models that skboost wrote; else 0, 1, ..., since files of LightGBM do not keep labels.
     n_iter_ : int
-        Number of boosting iterations.
+        Number of boosting iterations, of terms in an explainable boosting machine.
     n_features_in_ : int
         Number of columns.
     feature_names_in_ : ndarray of shape (n_features,)
@@ -366,7 +371,8 @@ class LoadedClassifier(ClassifierMixin, LoadedModel):
         Raises
         ------
         ValueError
-            If `n_members` is neither None nor an integer of at least 1, or needs more iterations than there are.
+            If `n_members` is neither None nor an integer of at least 1, or needs more iterations than there are, or if
+            the model is an explainable boosting machine.
         """
         return self._probabilities(self._member_scores(X, n_members))
 
