@@ -6,7 +6,10 @@ import numpy as np
 import pytest
 from lightgbm_files import ORACLES, model_text, oracle, probabilities_or_values, stored_json
 from sklearn.base import is_classifier, is_regressor
+from sklearn.calibration import CalibratedClassifierCV
 from sklearn.exceptions import NotFittedError
+from sklearn.frozen import FrozenEstimator
+from sklearn.inspection import partial_dependence, permutation_importance
 
 from skboost.lightgbm import LoadedClassifier, LoadedRegressor, load, loads
 
@@ -166,6 +169,34 @@ def test_categories_of_a_frame_are_looked_up(version):
     np.testing.assert_array_equal(model.raw_scores(X), known["raw"])
     with pytest.raises(ValueError, match="1 categorical columns, the model was trained with 2"):
         model.predict(X.astype({"size": float}))
+
+
+def test_frames_of_mixed_categories_and_missing_numbers():
+    pd = pytest.importorskip("pandas")
+    tree = {"num_cat": "1", "threshold": "0", "decision_type": "1", "cat_boundaries": "0 1"}
+    text = model_text(*(tree | {"cat_threshold": str(2**code), "leaf_value": f"{10**code} 0"} for code in range(4)))
+    model = loads(text + '\npandas_categorical:[["b", 2, "a", 1.5]]\n')
+    values = ["a", 1.5, "b", 2, None, "c"]
+    frame = pd.DataFrame({"x": pd.Categorical(values), "y": pd.array([1, None] * 3, dtype="Int64")})
+    np.testing.assert_array_equal(model.predict(frame), [100, 1000, 1, 10, 0, 0])
+    assert loads(model_text({"split_feature": "1"})).predict(frame.assign(x=0.0))[1] == -2.5
+    polars = pytest.importorskip("polars")
+    frame = polars.DataFrame({"x": ["a", "b", None], "y": [0.0, 1.0, None]}, schema_overrides={"x": polars.Categorical})
+    np.testing.assert_array_equal(model.predict(frame), [100, 1, 0])
+
+
+def test_scikit_learn_takes_loaded_models_for_estimators():
+    text, known = oracle("lgb470/binary_categorical")
+    X, model = known["X"][:200], loads(text)
+    y = (known["pred"][:200] > np.median(known["pred"][:200])).astype(int)
+    calibrated = CalibratedClassifierCV(FrozenEstimator(model)).fit(X, y)
+    assert calibrated.score(X, y) > 0.9
+    importance = permutation_importance(model, X, model.predict(X), n_repeats=2, random_state=0).importances_mean
+    assert (importance >= 0).all()
+    assert importance.max() > 0.1
+    regressor, known = loads(oracle("lgb470/regression_none")[0]), oracle("lgb470/regression_none")[1]
+    curve = partial_dependence(regressor, known["X"][:100], [0], grid_resolution=5)["average"]
+    assert np.ptp(curve) > 0.1
 
 
 def test_a_custom_model_of_several_outputs_returns_them_all():

@@ -139,6 +139,7 @@ def test_malformed_headers_are_refused(header, message):
         ("\npandas_categorical:{}", "no list of lists"),
         ("\npandas_categorical:[1]", "no list of lists"),
         ("\npandas_categorical:[[[1]]]", "neither texts nor numbers"),
+        ("\npandas_categorical:[[1" + "0" * 400 + "]]", "no 64-bit ones"),
         ("\npandas_categorical:null\npandas_categorical:null", "pandas_categorical: occurs twice"),
         ("\npandas_categorical:null\ntrailing", "unknown section"),
         ("Tree=1", "unknown section"),

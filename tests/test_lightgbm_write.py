@@ -286,6 +286,16 @@ def test_a_model_that_stopped_early():
     np.testing.assert_array_equal(loads(dumps(model)).predict(X), model.predict(X))
 
 
+def test_a_model_without_trees():
+    X, y = np.zeros((40, 2)), np.arange(40.0)
+    params = {"early_stopping": True, "validation_fraction": None, "posterior_sampling": False, "n_estimators": 3}
+    model = SGLBRegressor(n_iter_no_change=1, random_state=0, **params).fit(X, y)
+    model._forest, model.n_iter_ = model._forest.truncate(0), 0
+    loaded = loads(dumps(model))
+    assert loaded.n_iter_ == 0
+    np.testing.assert_array_equal(loaded.predict(X), model._forest.base_score[0])
+
+
 def test_variances_come_back():
     model = fitted("gaussian")
     X = edge_rows(table()[0])

@@ -5,7 +5,7 @@ from sklearn.base import ClassifierMixin, RegressorMixin
 from sklearn.utils import Tags, TargetTags
 from sklearn.utils.validation import check_is_fitted
 
-from skboost._categories import CATEGORY_TYPES, dtype_names, is_frame, take_column
+from skboost._categories import CATEGORY_TYPES, dtype_names, encode, is_frame
 from skboost._uncertainty import cycle_member_schedule, member_schedule
 from skboost._validation import check_X
 from skboost.lightgbm._chain import LAST_STATE, TERMS
@@ -133,13 +133,17 @@ class LoadedModel:
         known = self._parsed.categories or []
         if len(categorical) != len(known):
             raise ValueError(f"X has {len(categorical)} categorical columns, the model was trained with {len(known)}.")
-        columns = [take_column(X, feature) for feature in range(X.shape[1])]
+        maps, orders = [None] * X.shape[1], {}
         for feature, levels in zip(categorical, known, strict=True):
-            position = {level: at for at, level in enumerate(levels)}
-            columns[feature] = [position.get(value, np.nan) for value in columns[feature].to_list()]
-        matrix = np.empty((X.shape[0], X.shape[1]), dtype=object)
-        for feature, column in enumerate(columns):
-            matrix[:, feature] = np.asarray(column)
+            # The encoder numbers the levels that are numbers first, the file has them in any order.
+            is_text = np.array([isinstance(level, str) for level in levels], dtype=bool)
+            orders[feature] = np.argsort(is_text, kind="stable").astype(np.float64)
+            numbers = np.array([float(level) for level in levels if not isinstance(level, str)])
+            maps[feature] = numbers, tuple(level for level in levels if isinstance(level, str))
+        matrix, _ = encode(self, X, categorical, maps)
+        for feature, order in orders.items():
+            found = np.flatnonzero(~np.isnan(matrix[:, feature]))
+            matrix[found, feature] = order[matrix[found, feature].astype(np.intp)]
         return matrix
 
     # ---- scores
@@ -161,6 +165,7 @@ class LoadedModel:
 
     def _scores(self, X):
         """Return what the link takes: sums, means over the iterations of a random forest, or the state of a chain."""
+        check_is_fitted(self)
         if self._chain is not None and self._chain.predicts == LAST_STATE:
             return self._chain.states(self._parsed.trees, self._rows(X), [self.n_iter_])[0]
         raw = self._states(X)[0]

@@ -17,6 +17,7 @@ from skboost.lightgbm._trees import CATEGORICAL, LinearLeaves, Tree, check_child
 MOST_OUTPUTS = 2**16
 # LightGBM reads no more lines of a tree than it writes, the line with the number of the tree included or not.
 MOST_TREE_LINES = 22
+LARGEST_WHOLE = 2**63
 _MISSING_UNKNOWN = 12
 # Header lines whose values may hold "=".
 _FREE_VALUES = {"feature_names", "monotone_constraints"}
@@ -298,4 +299,6 @@ def _read_categories(line, number):
         raise fault(number, "pandas_categorical is no list of lists.")
     if not all(isinstance(level, (str, int, float)) for levels in found for level in levels):
         raise fault(number, "pandas_categorical has categories that are neither texts nor numbers.")
+    if any(isinstance(level, int) and abs(level) > LARGEST_WHOLE for levels in found for level in levels):
+        raise fault(number, "pandas_categorical has whole numbers that are no 64-bit ones.")
     return found
