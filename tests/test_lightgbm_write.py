@@ -75,6 +75,7 @@ def test_a_model_comes_back_to_the_bit(policy, loss, variant):
     np.testing.assert_array_equal(members, model.predict_virtual_ensembles(X, n_members))
     assert np.ptp(members, axis=0).max() > 0
     assert loaded.n_iter_ == model.n_iter_
+    assert loaded.parameters_ == {}
     np.testing.assert_allclose(loaded.feature_importances_, model.feature_importances_, atol=1e-5)
 
 
@@ -275,6 +276,15 @@ def test_labels_come_back(labels):
     loaded = loads(dumps(model))
     assert loaded.classes_.dtype == model.classes_.dtype
     np.testing.assert_array_equal(loaded.predict(X), model.predict(X))
+
+
+def test_labels_that_are_neither_texts_nor_numbers_are_refused():
+    X, y = table()
+    model = SGLBClassifier(n_estimators=2, random_state=0).fit(X, np.array(["a", "b"])[(y > 0).astype(int)])
+    for labels in (np.array(["2020-01-01", "2021-01-01"], dtype="datetime64[D]"), np.array([b"a", b"b"], object)):
+        model.classes_ = labels
+        with pytest.raises(ValueError, match="Class labels must be texts or numbers"):
+            dumps(model)
 
 
 def test_a_model_that_stopped_early():

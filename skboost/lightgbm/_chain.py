@@ -103,16 +103,24 @@ class Chain:
         total, states = np.zeros((len(X), n_outputs)), np.empty((len(counts), len(X), n_outputs))
         states[np.equal(counts, 0)] = base
         for n_iter, factor in enumerate(self.shrink_factors, start=1):
-            total *= factor
-            for output in range(n_outputs):
-                index = (n_iter - 1) * n_outputs + output
-                values = self.leaf_values[index]
-                total[:, output] += (trees[index].leaf_value if values is None else values)[trees[index].leaves(X)]
-            states[np.equal(counts, n_iter)] = base + total
+            with np.errstate(over="ignore", invalid="ignore"):
+                total *= factor
+                for output in range(n_outputs):
+                    index = (n_iter - 1) * n_outputs + output
+                    values = self.leaf_values[index]
+                    total[:, output] += (trees[index].leaf_value if values is None else values)[trees[index].leaves(X)]
+                states[np.equal(counts, n_iter)] = base + total
         return states
 
     def to_json(self):
-        """Return the text of the parameter."""
+        """Return the text of the parameter.
+
+        Raises
+        ------
+        ValueError
+            If class labels are neither texts nor numbers.
+        """
+        _check_labels(self.classes)
         maps = [None if levels is None else [levels[0].tolist(), list(levels[1])] for levels in self.category_maps]
         state = {
             "format": FORMAT_VERSION,
@@ -135,6 +143,14 @@ class Chain:
         """Return the categories of the categorical columns for LightGBM, None where it needs none."""
         levels = [level_names(levels) for levels in self.category_maps if levels is not None]
         return levels if levels and self.coding == POSITIONS else None
+
+
+def _check_labels(classes):
+    if classes is None:
+        return
+    known = _LABEL_TYPES.fullmatch(_label_type(classes.dtype))
+    if not known or not all(isinstance(label, (str, int, float)) for label in classes.tolist()):
+        raise ValueError(f"Class labels must be texts or numbers to be written, got {classes!r}.")
 
 
 def _label_type(dtype):

@@ -39,7 +39,7 @@ def dump(estimator, path):
     TypeError
         If the estimator is of another class.
     ValueError
-        If LightGBM has no test for one of the splits.
+        If LightGBM has no test for one of the splits, or class labels are neither texts nor numbers.
 
     See Also
     --------
@@ -80,7 +80,7 @@ def dumps(estimator):
     TypeError
         If the estimator is of another class.
     ValueError
-        If LightGBM has no test for one of the splits.
+        If LightGBM has no test for one of the splits, or class labels are neither texts nor numbers.
 
     See Also
     --------

@@ -2,7 +2,7 @@
 
 from pathlib import Path
 
-from skboost.lightgbm._chain import chain_of
+from skboost.lightgbm._chain import PARAMETER, chain_of
 from skboost.lightgbm._lines import fault
 from skboost.lightgbm._models import LoadedClassifier, LoadedRegressor
 from skboost.lightgbm._reader import parse
@@ -94,6 +94,7 @@ def _load(text):
         _check_encodable(text)
     parsed = parse(text)
     chain = chain_of(parsed)
+    parsed.parameters.pop(PARAMETER, None)
     classifies = parsed.objective.classifies if chain is None else chain.classes is not None
     return (LoadedClassifier if classifies else LoadedRegressor)._of(parsed, chain)
 
