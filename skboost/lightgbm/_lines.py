@@ -112,8 +112,8 @@ class Fields:
         value, line = self.text(key)
         if not _INTEGERS.fullmatch(value):
             raise fault(line, f"{key} holds something else than whole numbers: {shown(value)}.")
-        numbers = np.array([int(token) for token in value.split()], dtype=np.int64)
-        _check_length(key, numbers, length, line)
+        tokens = _split(key, value, length, line)
+        numbers = np.array([int(token) for token in tokens], dtype=np.int64)
         if numbers.size and not (low <= numbers.min() and numbers.max() <= high):
             raise fault(line, f"{key} has entries outside of {low} to {high}.")
         return numbers
@@ -125,8 +125,7 @@ class Fields:
     def floats(self, key, length, finite=True):
         """Return a float64 array of a given length, without NaN, and without infinities when `finite`."""
         value, line = self.text(key)
-        numbers = self._parsed(key, value, line)
-        _check_length(key, numbers, length, line)
+        numbers = self._parsed(key, value, length, line)
         if not (np.isfinite(numbers) if finite else ~np.isnan(numbers)).all():
             raise fault(line, f"{key} has entries that are {'not finite' if finite else 'no numbers'}.")
         return numbers
@@ -136,12 +135,11 @@ class Fields:
         if key not in self or not self.text(key)[0].strip(" "):
             return np.zeros(length)
         value, line = self.text(key)
-        numbers = self._parsed(key, value, line)
-        _check_length(key, numbers, length, line)
+        numbers = self._parsed(key, value, length, line)
         return np.where(np.isfinite(numbers), numbers, 0.0)
 
-    def _parsed(self, key, value, line):
-        tokens = value.split() if _FLOAT_CHARACTERS.fullmatch(value) else [""]
+    def _parsed(self, key, value, length, line):
+        tokens = _split(key, value, length, line) if _FLOAT_CHARACTERS.fullmatch(value) else [""]
         try:
             if max(map(len, tokens), default=0) > LONGEST_NUMBER:
                 raise ValueError
@@ -150,6 +148,9 @@ class Fields:
             raise fault(line, f"{key} holds something else than numbers: {shown(value)}.") from None
 
 
-def _check_length(key, numbers, length, line):
-    if len(numbers) != length:
-        raise fault(line, f"{key} has {len(numbers)} entries instead of {length}.")
+def _split(key, value, length, line):
+    """Return the entries of a value, which must be so many."""
+    tokens = value.split()
+    if len(tokens) != length:
+        raise fault(line, f"{key} has {len(tokens)} entries instead of {length}.")
+    return tokens

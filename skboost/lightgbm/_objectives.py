@@ -85,7 +85,7 @@ def parse_objective(text, n_outputs):
     ValueError
         If name or options are unknown, incomplete or contradict the number of outputs; without the line.
     """
-    words = text.split(" ")
+    words = text.split() or [""]
     name, options = _NAMES.get(words[0]), words[1:]
     if name is None:
         raise ValueError(f"objective={words[0][:60]!a} is unknown.")
@@ -97,7 +97,7 @@ def parse_objective(text, n_outputs):
             n_classes = int(match[1])
         elif name == "regression" and option == "sqrt":
             square = True
-        elif option:
+        else:
             raise ValueError(f"objective={name} does not go with the option {option[:60]!a}.")
     if name in ("binary", "multiclassova") and sigmoid is None:
         raise ValueError(f"objective={name} needs the option sigmoid.")
