@@ -3,7 +3,7 @@
 from skboost._uncertainty import Uncertainty
 from skboost._version import __version__
 from skboost.ebm import EBMClassifier, EBMRegressor
-from skboost.gaussian_process import LaplaceGPClassifier
+from skboost.gaussian_process import LaplaceGPClassifier, LeafLaplaceUncertainty
 from skboost.sglb import SGLBClassifier, SGLBRegressor
 from skboost.uncertainty import VirtualEnsembleUncertainty
 
@@ -11,6 +11,7 @@ __all__ = [
     "EBMClassifier",
     "EBMRegressor",
     "LaplaceGPClassifier",
+    "LeafLaplaceUncertainty",
     "SGLBClassifier",
     "SGLBRegressor",
     "Uncertainty",
