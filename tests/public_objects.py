@@ -43,6 +43,12 @@ def constructor_parameters(cls):
     return dict(inspect.signature(cls).parameters)
 
 
+def required_parameters(cls):
+    """Return values for the parameters of the constructor without a default, fresh ones."""
+    required = [name for name, value in constructor_parameters(cls).items() if value.default is value.empty]
+    return {name: {"estimator": skboost.SGLBRegressor(n_estimators=SMALL["n_estimators"])}[name] for name in required}
+
+
 def small_fit(cls, **params):
     """Return a small fitted estimator of the class, fitted on a frame so that it knows column names."""
     import numpy as np
@@ -53,5 +59,5 @@ def small_fit(cls, **params):
     signal = X["a"] + rng.normal(size=60)
     known = constructor_parameters(cls)
     params = {name: value for name, value in {**SMALL, "random_state": 0, **params}.items() if name in known}
-    estimator = cls(**params)
+    estimator = cls(**{**required_parameters(cls), **params})
     return estimator.fit(X, (signal > 0).astype(int) if is_classifier(estimator) else signal)

@@ -10,7 +10,7 @@ from dataclasses import fields, is_dataclass
 from pathlib import Path
 
 import pytest
-from public_objects import constructor_parameters, public_estimators, public_modules
+from public_objects import constructor_parameters, public_estimators, public_modules, required_parameters
 from sklearn.base import ClassifierMixin, clone
 
 import skboost
@@ -181,7 +181,10 @@ def test_constructor_takes_keywords_and_stores_them_untouched(name):
 def test_clone_of_the_defaults_has_the_defaults(name):
     parameters = constructor_parameters(ESTIMATORS[name])
     defaults = {key: value.default for key, value in parameters.items()}
-    assert clone(ESTIMATORS[name]()).get_params(deep=False) == defaults
+    required = required_parameters(ESTIMATORS[name])
+    params = clone(ESTIMATORS[name](**required)).get_params(deep=False)
+    assert all(isinstance(params.pop(key), type(value)) and defaults.pop(key) for key, value in required.items())
+    assert params == defaults
 
 
 @pytest.mark.parametrize("cls", sglb_estimators())

@@ -93,7 +93,7 @@ class LeafLaplaceUncertainty(MetaEstimatorMixin, TransformerMixin, BaseEstimator
         Largest side of the matrix that an exact solver factors, in leaves that hold rows, or in rows that differ in
         their leaves; more are refused before it is allocated. None: no limit.
     random_state : int, RandomState instance or None, default=None
-        Seed of members and random trees.
+        Seed of members and random trees, and of an `estimator` that is not fitted and has none.
 
     Attributes
     ----------
@@ -238,7 +238,7 @@ class LeafLaplaceUncertainty(MetaEstimatorMixin, TransformerMixin, BaseEstimator
         if y is None:
             raise ValueError(f"This {type(self).__name__} requires y to be passed, but the target y is None.")
         seed = resolve_seed(self.random_state)
-        estimator = self._fitted_estimator(X, y, sample_weight)
+        estimator = self._fitted_estimator(X, y, sample_weight, seed)
         model = leaf_model(estimator, self.n_trees)
         options = self._options(model, seed)
         X, y, weight = self._rows(model, X, y, sample_weight)
@@ -278,14 +278,17 @@ class LeafLaplaceUncertainty(MetaEstimatorMixin, TransformerMixin, BaseEstimator
             name = "centre='map'" if self.centre == "map" else "prior_scale='evidence'"
             raise ValueError(f"n_trees={self.n_trees} does not go with {name}, which fits all leaf values anew.")
 
-    def _fitted_estimator(self, X, y, sample_weight):
+    def _fitted_estimator(self, X, y, sample_weight, seed):
         """Return the booster, fitted to the rows if it was not."""
         inner = thawed(self.estimator)
         try:
             check_is_fitted(inner)
         except NotFittedError:
             weight = {} if sample_weight is None else {"sample_weight": sample_weight}
-            return clone(inner).fit(X, y, **weight)
+            estimator = clone(inner)
+            if self.random_state is not None and getattr(estimator, "random_state", 0) is None:
+                estimator.set_params(random_state=seed % 2**31)
+            return estimator.fit(X, y, **weight)
         return inner
 
     def _options(self, model, seed):
