@@ -90,8 +90,8 @@ class LeafPosterior:
         Prior scales.
     noise_variance : float or None
         None for the log loss.
-    occupied : bool array of shape (n_columns,)
-        Leaves with rows of the fit.
+    weights : ndarray of shape (n_columns,)
+        Weight of the rows of the fit in each leaf.
     boxes : LeafBoxes or None
     box_variance : ndarray of shape (n_columns,) or None
         Prior variance that comes back outside the boxes.
@@ -107,7 +107,7 @@ class LeafPosterior:
     modes: np.ndarray | None
     tau: np.ndarray
     noise_variance: float | None
-    occupied: np.ndarray
+    weights: np.ndarray
     boxes: LeafBoxes | None
     box_variance: np.ndarray | None
     solver: str
@@ -129,7 +129,8 @@ class LeafPosterior:
             own = columns[:, : len(self.model.sizes)]
             extra = extra + self.boxes.variance(own, matrix, self.box_variance)
         variance = np.stack([solver.variance(Z) + extra for solver in self.solvers], axis=1) * self.unit
-        support = self.occupied[columns[:, :n_trees]].sum(axis=1) / n_trees if n_trees else np.ones(len(columns))
+        seen = self.weights[columns[:, :n_trees]] > 0
+        support = seen.sum(axis=1) / n_trees if n_trees else np.ones(len(columns))
         return self._mean(X, Z), variance, support
 
     def mean(self, X):
@@ -154,6 +155,32 @@ class LeafPosterior:
             for leaves in columns.T:
                 out[..., k] += values[leaves].T
         return mean + np.sqrt(self.unit) * out
+
+    def centred_variances(self, term):
+        """Return the variance of each cell of a term less the term's mean over the rows of the fit.
+
+        Parameters
+        ----------
+        term : int
+            Position of the term.
+
+        Returns
+        -------
+        ndarray of shape (n_cells, n_outputs)
+        """
+        start = int(self.columns.sizes[:term].sum())
+        cells = slice(start, start + int(self.columns.sizes[term]))
+        position, share = self.design.position[cells], self.weights[cells] / self.weights[cells].sum()
+        used = np.flatnonzero(position >= 0)
+        units = np.zeros((len(self.design.scale), len(used)))
+        units[position[used], np.arange(len(used))] = self.design.scale[position[used]]
+        out = np.empty((len(share), len(self.solvers)))
+        for k, solver in enumerate(self.solvers):
+            covariance = np.diag(self.design.spare[cells])
+            covariance[np.ix_(used, used)] += units.T @ solver.solve(units)
+            with_mean = covariance @ share
+            out[:, k] = np.diagonal(covariance) - 2.0 * with_mean + share @ with_mean
+        return np.maximum(out, 0.0) * self.unit
 
 
 def fit_posterior(model, X, y, weight, options):
@@ -213,15 +240,15 @@ def fit_posterior(model, X, y, weight, options):
     if solver == "sample":
         for one in solvers:
             one.draw_members(options.n_members, generator)
-    occupied = np.bincount(columns.ravel(), minlength=to_columns.n_columns) > 0
+    weights = np.bincount(columns.ravel(), np.repeat(weight, columns.shape[1]), to_columns.n_columns)
     boxes = box_variance = None
     if options.support:
         matrix = model.matrix(X) if matrix is None else matrix
         boxes = LeafBoxes.of(model, columns[:, : len(model.sizes)], matrix)
-        box_variance = np.where(occupied, 1.0 / prior.precisions(tau), 0.0)
+        box_variance = np.where(weights > 0, 1.0 / prior.precisions(tau), 0.0)
     return LeafPosterior(
         model, to_columns, design, solvers, t if options.at_mode else None, tau,
-        None if model.classifier else problem.variance_at(density), occupied, boxes, box_variance, solver, options.seed,
+        None if model.classifier else problem.variance_at(density), weights, boxes, box_variance, solver, options.seed,
     )  # fmt: skip
 
 

@@ -37,6 +37,10 @@ def _wraps_classifier(self):
     return is_classifier(self.estimator)
 
 
+def _wraps_additive(self):
+    return hasattr(thawed(self.estimator), "shape_functions")
+
+
 class _Softmax:
     """The raw scores of several classes are their log probabilities already, up to a common shift."""
 
@@ -470,6 +474,23 @@ class LeafLaplaceUncertainty(MetaEstimatorMixin, TransformerMixin, BaseEstimator
             )
         raw = self._posterior.members(X, n_members)
         return _probabilities(raw) if self._posterior.model.classifier else raw[..., 0]
+
+    @available_if(_wraps_additive)
+    def shape_deviations(self):
+        """Return standard deviations of the shapes of an additive model.
+
+        Terms are known only up to constants, which others can take up; what is known is a shape less its mean over the
+        rows of `fit`, and its deviation is returned here.
+
+        Returns
+        -------
+        list of ndarray
+            For each term an array of the shape of its ``term_scores_``, in units of the raw score.
+        """
+        check_is_fitted(self)
+        scores = self.estimator_.term_scores_
+        variances = (self._posterior.centred_variances(term) for term in range(len(scores)))
+        return [np.sqrt(variance).reshape(tensor.shape) for variance, tensor in zip(variances, scores, strict=True)]
 
     def score_samples(self, X):
         """Return minus the knowledge uncertainty: lower is stranger, as for detectors of outliers.

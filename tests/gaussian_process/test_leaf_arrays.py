@@ -35,7 +35,9 @@ def diagonal_prior(values, group=None):
 
 def random_columns(rng, n_rows, sizes):
     starts = np.cumsum([0, *sizes])[:-1]
-    return np.stack([rng.integers(size, size=n_rows) + start for size, start in zip(sizes, starts, strict=True)], axis=1)
+    return np.stack(
+        [rng.integers(size, size=n_rows) + start for size, start in zip(sizes, starts, strict=True)], axis=1
+    )
 
 
 def variance_of(columns, weight, precision, solver, rows=None):
@@ -211,7 +213,9 @@ def test_evidence_of_the_squared_error_is_the_normal_density(solver, noise_varia
     v = noise_variance if noise_variance is not None else y @ np.linalg.solve(K, y) / len(y)
     sign, log_det = np.linalg.slogdet(2.0 * np.pi * v * K)
     assert sign == 1
-    assert problem.log_evidence(np.log(0.7)) == pytest.approx(-0.5 * (log_det + y @ np.linalg.solve(K, y) / v), rel=1e-11)
+    assert problem.log_evidence(np.log(0.7)) == pytest.approx(
+        -0.5 * (log_det + y @ np.linalg.solve(K, y) / v), rel=1e-11
+    )
 
 
 @EXACT
@@ -278,7 +282,9 @@ def test_line_search_survives_a_vague_prior():
 # ---- random walk, random trees ---------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("axes", [[(7, True)], [(3, True)], [(5, False)], [(6, True), (4, False)], [(5, True), (7, True)]])
+@pytest.mark.parametrize(
+    "axes", [[(7, True)], [(3, True)], [(5, False)], [(6, True), (4, False)], [(5, True), (7, True)]]
+)
 def test_eigenvalues_of_the_walk(axes):
     precision, eigenvalues = walk_precision(axes)
     dense = precision.toarray()
