@@ -77,8 +77,9 @@ API_GROUPS = [
     (
         "skboost",
         "Gaussian processes",
-        "Classification of small tables: :doc:`/user_guide/gaussian_process`.",
-        ["LaplaceGPClassifier"],
+        "Classification of small tables, and Gaussian posteriors over the leaves of boosters: "
+        ":doc:`/user_guide/gaussian_process`.",
+        ["LaplaceGPClassifier", "LeafLaplaceUncertainty"],
     ),
     (
         "skboost",

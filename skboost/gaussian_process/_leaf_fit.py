@@ -5,6 +5,7 @@ from dataclasses import dataclass
 import numpy as np
 from scipy.special import expit, softmax
 
+from skboost.gaussian_process._averages import row_blocks
 from skboost.gaussian_process._leaf_models import LeafModel
 from skboost.gaussian_process._leaf_posterior import (
     EvidenceProblem,
@@ -17,8 +18,8 @@ from skboost.gaussian_process._leaf_random_trees import RandomTrees
 from skboost.gaussian_process._leaf_solvers import SOLVERS
 from skboost.gaussian_process._leaf_support import LeafBoxes
 
-# Dense matrices that are alive together in a factorization: the product, its sparse form, the factor.
-DENSE_COPIES = 3
+# Dense matrices that are alive together in a factorization: the product, its sparse form of twice the size, the factor.
+DENSE_COPIES = 4
 
 
 @dataclass(frozen=True)
@@ -121,32 +122,37 @@ class LeafPosterior:
     def moments(self, X):
         """Return means and variances of the raw scores, shape (n_rows, n_outputs), and the support of rows."""
         columns, matrix = self.columns(X)
-        Z = self.design.whitened(columns)
-        extra = self.design.spare_variance(columns)
-        n_trees = len(self.columns.sizes)
+        extra, n_trees = self.design.spare_variance(columns), len(self.columns.sizes)
         if self.boxes is not None:
             matrix = self.model.matrix(X) if matrix is None else matrix
             own = columns[:, : len(self.model.sizes)]
             extra = extra + self.boxes.variance(own, matrix, self.box_variance)
-        variance = np.stack([solver.variance(Z) + extra for solver in self.solvers], axis=1) * self.unit
+        variance = np.empty((len(columns), len(self.solvers)))
+        for rows in row_blocks(len(columns), columns.shape[1]):
+            Z = self.design.whitened(columns[rows])
+            variance[rows] = np.stack([solver.variance(Z) for solver in self.solvers], axis=1)
+        variance += extra[:, None]
         seen = self.weights[columns[:, :n_trees]] > 0
         support = seen.sum(axis=1) / n_trees if n_trees else np.ones(len(columns))
-        return self._mean(X, Z), variance, support
+        return self._mean(X, columns), variance * self.unit, support
 
     def mean(self, X):
         """Return the means of the raw scores, shape (n_rows, n_outputs)."""
-        return self._mean(X, None if self.modes is None else self.design.whitened(self.columns(X)[0]))
+        return self._mean(X, None if self.modes is None else self.columns(X)[0])
 
-    def _mean(self, X, Z):
+    def _mean(self, X, columns):
         if self.modes is None:
             return self.model.raw(X)
-        return (self.model.base + (Z @ self.modes))[:, None]
+        out = np.empty((len(columns), 1))
+        for rows in row_blocks(len(columns), columns.shape[1]):
+            out[rows, 0] = self.model.base + self.design.whitened(columns[rows]) @ self.modes
+        return out
 
     def members(self, X, n):
         """Return raw scores of functions drawn from the posterior, shape (n, n_rows, n_outputs)."""
         columns, _ = self.columns(X)
         Z, generator = self.design.whitened(columns), np.random.default_rng(self.seed)
-        mean, spare = self._mean(X, Z), np.flatnonzero(self.design.spare)
+        mean, spare = self._mean(X, columns), np.flatnonzero(self.design.spare)
         out = np.empty((n, *mean.shape))
         for k, solver in enumerate(self.solvers):
             out[..., k] = (Z @ solver.draws(n, generator)).T
@@ -236,7 +242,8 @@ def fit_posterior(model, X, y, weight, options):
         solvers = [at_mode]
     else:
         rows = _curvatures(model, X, weight)
-        solvers = [kind(Z, np.bincount(pattern, row, len(patterns)), penalty) for row in rows]
+        gram = kind.gram(Z)
+        solvers = [kind(Z, np.bincount(pattern, row, len(patterns)), penalty, gram) for row in rows]
     if solver == "sample":
         for one in solvers:
             one.draw_members(options.n_members, generator)

@@ -131,7 +131,7 @@ class LeafLaplaceUncertainty(MetaEstimatorMixin, TransformerMixin, BaseEstimator
     ``W = p (1 - p)``, independent of the others; centre="map" and the evidence need one score per row.
 
     For n rows that differ, T trees and L leaves in use, "cholesky" takes about ``n T^2 + L^3 / 3`` multiplications and
-    ``24 L^2`` bytes, "dual" ``n^3 / 3`` and ``24 n^2``, "sample" ``2 n T`` for each member and each of about a hundred
+    ``32 L^2`` bytes, "dual" ``n^3 / 3`` and ``32 n^2``, "sample" ``2 n T`` for each member and each of about a hundred
     iterations, and ``8 L`` bytes for each member. A prediction takes ``L^2``, ``n^2``, or ``n_members T`` for each row.
 
     Trees grown on labels put thresholds between data and leave no leaf empty, so that the variance need not grow in a

@@ -108,13 +108,13 @@ def find_mode(likelihood, base, Z, penalty, solver):
     solver : object
         Solver at the curvature there.
     """
-    Z_t = Z.T.tocsr()
+    Z_t, gram = Z.T.tocsr(), solver.gram(Z)
     t, f = np.zeros(Z.shape[1]), np.full(Z.shape[0], base)
     pull = np.zeros_like(t)
     density = likelihood.density(f)
     for _ in range(MOST_STEPS):
         gradient, curvature, _ = likelihood.derivatives(f)
-        system = solver(Z, curvature, penalty)
+        system = solver(Z, curvature, penalty, gram)
         step = system.solve(Z_t @ gradient - pull)
         f_step, length = Z @ step, 1.0
         for _ in range(MOST_HALVINGS):
@@ -130,14 +130,14 @@ def find_mode(likelihood, base, Z, penalty, solver):
         if likelihood.quadratic:
             return t, f, density, system
         if close and length == 1.0:
-            return t, f, density, solver(Z, likelihood.derivatives(f)[1], penalty)
+            return t, f, density, solver(Z, likelihood.derivatives(f)[1], penalty, gram)
     warnings.warn(
         f"Newton's method for leaf values did not converge in {MOST_STEPS} steps; a larger prior_scale makes the "
         "problem easier.",
         ConvergenceWarning,
         stacklevel=2,
     )
-    return t, f, density, solver(Z, likelihood.derivatives(f)[1], penalty)
+    return t, f, density, solver(Z, likelihood.derivatives(f)[1], penalty, gram)
 
 
 # ---- evidence --------------------------------------------------------------------------------------------------------
@@ -205,7 +205,7 @@ class EvidenceProblem:
     def best_scales(self):
         """Return the scales of largest evidence, shape (n_groups,)."""
         if self.prior.n_groups == 1:
-            bounds = TERM_SCALE if self.prior.walk is not None else ONE_SCALE
+            bounds = TERM_SCALE if self.prior.ridge.any() else ONE_SCALE
             found = scipy.optimize.minimize_scalar(
                 lambda log_tau: -self.log_evidence(log_tau),
                 bounds=bounds,
@@ -225,6 +225,12 @@ class EvidenceProblem:
             method="L-BFGS-B",
             bounds=[TERM_SCALE] * self.prior.n_groups,
         )
+        if found.status == 1:
+            warnings.warn(
+                f"The search for prior scales did not converge: {found.message}. Give a number as prior_scale.",
+                ConvergenceWarning,
+                stacklevel=2,
+            )
         return np.exp(found.x)
 
 

@@ -22,7 +22,7 @@ MOST_ITERATIONS = 2000
 class CholeskySolver:
     """Dense Cholesky factor of G: ``L^3 / 3`` multiplications for L columns, and ``L^2`` for the variance of a row."""
 
-    def __init__(self, Z, weight, penalty=None):
+    def __init__(self, Z, weight, penalty=None, gram=None):
         A = csr_array(Z.multiply(np.sqrt(weight)[:, None]))
         G = (A.T @ A).toarray()
         if penalty is None:
@@ -30,6 +30,11 @@ class CholeskySolver:
         else:
             G += penalty.toarray()
         self.factor = cholesky(G, lower=True, overwrite_a=True, check_finite=False)
+
+    @staticmethod
+    def gram(Z):
+        """Return None: nothing is shared by all weights."""
+        return None
 
     def solve(self, r):
         """Return ``G^-1 r``."""
@@ -56,11 +61,17 @@ class CholeskySolver:
 class DualSolver:
     """Dense Cholesky factor over the rows: ``n^3 / 3`` for n rows, and ``n^2`` for the variance of a row."""
 
-    def __init__(self, Z, weight, penalty=None):
-        self.A = csr_array(Z.multiply(np.sqrt(weight)[:, None]))
-        B = (self.A @ self.A.T).toarray()
+    def __init__(self, Z, weight, penalty=None, gram=None):
+        root = np.sqrt(weight)
+        self.A = csr_array(Z.multiply(root[:, None]))
+        B = root[:, None] * (self.gram(Z) if gram is None else gram) * root
         B[np.diag_indices_from(B)] += 1.0
         self.factor = cholesky(B, lower=True, overwrite_a=True, check_finite=False)
+
+    @staticmethod
+    def gram(Z):
+        """Return ``Z Z'``, which all weights share."""
+        return (Z @ Z.T).toarray()
 
     def solve(self, r):
         """Return ``G^-1 r``."""
@@ -89,11 +100,16 @@ class DualSolver:
 class SampleSolver:
     """Conjugate gradients: ``2 n T`` multiplications per draw and iteration for T trees, whatever L and n are."""
 
-    def __init__(self, Z, weight, penalty=None):
+    def __init__(self, Z, weight, penalty=None, gram=None):
         self.A = csr_array(Z.multiply(np.sqrt(weight)[:, None]))
         self.A_t = csr_array(self.A.T)
         self.jacobi = 1.0 / (1.0 + self.A.multiply(self.A).sum(axis=0))
         self.members = None
+
+    @staticmethod
+    def gram(Z):
+        """Return None: nothing is shared by all weights."""
+        return None
 
     def solve(self, r, tolerance=STEP_TOLERANCE):
         """Return ``G^-1 r`` for one right-hand side, or for each column of several."""
