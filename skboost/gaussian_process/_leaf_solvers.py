@@ -14,7 +14,7 @@ from sklearn.exceptions import ConvergenceWarning
 from skboost.gaussian_process._averages import row_blocks
 
 # Relative residual of conjugate gradients: for draws, whose own error is larger, and for steps of Newton's method.
-DRAW_TOLERANCE = 1e-6
+DRAW_TOLERANCE = 1e-4
 STEP_TOLERANCE = 1e-10
 MOST_ITERATIONS = 2000
 

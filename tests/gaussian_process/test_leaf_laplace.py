@@ -357,7 +357,7 @@ def test_weights_are_copies_and_order_does_not_matter(classifier, params):
     order = np.random.default_rng(1).permutation(np.repeat(np.arange(60), weight))
     copied = clone(model).set_params(estimator=classifier).fit(X[order], y[order])
     # Conjugate gradients end at a tolerance.
-    rtol = 1e-5 if weighted.solver_ == "sample" else 1e-9
+    rtol = 1e-3 if weighted.solver_ == "sample" else 1e-9
     assert_allclose(*(m.latent_mean_and_variance(X)[1] for m in (weighted, copied)), rtol=rtol)
 
 
