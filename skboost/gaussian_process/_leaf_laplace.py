@@ -138,9 +138,9 @@ class LeafLaplaceUncertainty(MetaEstimatorMixin, TransformerMixin, BaseEstimator
     gap between the data; `support` and `prior_trees` are remedies, and so are prior splits of the booster. The chain of
     SGLB with a `diffusion_temperature` of T samples a posterior narrower by T than this one, which is at 1.
 
-    A row of weight w counts as w equal rows. Rows in another order give the same numbers up to rounding, with "sample" up
-    to the 1e-4 at which conjugate gradients end; the same seed gives the same bits with the same BLAS and number of its
-    threads. An `init_score` that a booster was fitted with is not known to it afterwards, and so not here either.
+    A row of weight w counts as w equal rows. Rows in another order give the same numbers up to rounding, with "sample"
+    up to the 1e-4 at which conjugate gradients end; the same seed gives the same bits with the same BLAS and number of
+    its threads. An `init_score` that a booster was fitted with is not known to it afterwards, and so not here either.
 
     References
     ----------
