@@ -211,7 +211,7 @@ def find_cuts(
     int max_bins,
     int n_threads,
 ):
-    """Return (cuts, n_cuts, ranges): ascending cuts of every column in a table padded with +inf, none where skip is set.
+    """Return (cuts, n_cuts, ranges): ascending cuts of each column in a table padded with +inf, none where skip is set.
 
     ranges (n_features, 2) holds the smallest and the largest finite value of each column, NaN where there is none.
 

@@ -6,7 +6,7 @@ threads scan their own features. Between the phases the last thread at a barrier
 levels.pyx).
 """
 
-from libc.stdint cimport int32_t, int64_t, uint8_t, uint32_t, uint64_t
+from libc.stdint cimport int64_t, uint8_t, uint32_t, uint64_t
 from libc.string cimport memset
 
 from skboost._engine.histogram cimport (
