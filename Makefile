@@ -23,7 +23,7 @@ demo: $(VENV)/.plot
 # From tests/ the uncompiled ./skboost cannot be imported; SKBOOST_TEST_INSTALLED makes a test check that it was not.
 # ARGS goes to pytest: make test ARGS="-k weight".
 test: $(VENV)/.test
-	cd tests && SKBOOST_TEST_INSTALLED=1 MPLBACKEND=Agg ../$(BIN)/pytest -c ../pyproject.toml --rootdir=.. . $(ARGS)
+	cd tests && SKBOOST_TEST_INSTALLED=1 MPLBACKEND=Agg ../$(BIN)/pytest -n auto -c ../pyproject.toml --rootdir=.. . $(ARGS)
 
 doc: $(VENV)/.doc
 	MPLBACKEND=Agg $(BIN)/sphinx-build -W --keep-going -q -b html doc doc/_build/html
