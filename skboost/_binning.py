@@ -105,9 +105,9 @@ class BinMapper:
         Category numbers, ascending within a column, float64.
     level_codes : ndarray of shape (n_levels,)
         Code of each level, uint8.
-    prior_bins : tuple of ndarray
-        Codes left of the prior cuts, uint8 of shape (n_features, 128), and their number for each column, int32; known
-        after `fit` only, not stored.
+    prior_bins : tuple of ndarray or None
+        Codes left of the prior cuts, uint8 of shape (n_features, 128), and their number for each column, int32; None
+        without prior cuts. Known after `fit` only, not stored.
     """
 
     def __init__(self, max_bins=255, n_prior_cuts=0, cut_margin=0.5):
@@ -173,9 +173,12 @@ class BinMapper:
 
     def _add_prior_cuts(self, n_cuts, ranges):
         """Merge the prior cuts of every numeric column into its cuts."""
+        self.prior_bins = None
+        if not self.n_prior_cuts:
+            return
         bins = np.zeros((self.n_features, MOST_PRIOR_CUTS), dtype=np.uint8)
         n_bins = np.zeros(self.n_features, dtype=np.int32)
-        for feature in np.flatnonzero(~np.isnan(ranges[:, 0])) if self.n_prior_cuts else ():
+        for feature in np.flatnonzero(~np.isnan(ranges[:, 0])):
             prior = prior_cuts(*ranges[feature], self.n_prior_cuts, self.cut_margin)
             merged = np.union1d(self.cuts[feature, : n_cuts[feature]], prior)
             n_cuts[feature], n_bins[feature] = len(merged), len(prior)
@@ -323,7 +326,8 @@ def _check_tables(mapper):
     _require(level_values.shape == level_codes.shape == (level_codes.size,), "the levels and their codes do not match")
     numeric = is_categorical == 0
     _require(is_categorical.max(initial=0) <= 1, "is_categorical is neither 0 nor 1")
-    most = np.where(numeric, min(LARGEST_MAX_BINS, mapper.max_bins + max(mapper.n_prior_cuts, 2)), mapper.max_bins)
+    n_more = max(mapper.n_prior_cuts, 2) if mapper.n_prior_cuts else 0  # a column of one value has two prior cuts
+    most = np.where(numeric, min(LARGEST_MAX_BINS, mapper.max_bins + n_more), mapper.max_bins)
     in_range = (n_bins >= 1 + numeric) & (n_bins <= most + 1)
     _require(in_range.all(), "n_bins is out of range")
     is_cut = np.arange(TABLE_SIZE) < np.where(numeric, n_bins - 2, 0)[:, np.newaxis]

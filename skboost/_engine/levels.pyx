@@ -12,9 +12,15 @@ from skboost._engine.split cimport (
     skb_is_certain,
     skb_left_sums,
     skb_mass,
-    skb_score,
 )
-from skboost._engine.tree cimport best_feature, breaks_order, open_node, release_unscanned, restrict_groups
+from skboost._engine.tree cimport (
+    best_feature,
+    breaks_order,
+    open_node,
+    release_unscanned,
+    restrict_groups,
+    split_gain,
+)
 from skboost._engine.types cimport level_t, node_t, tree_t
 
 cdef extern from "hist.h" nogil:
@@ -122,25 +128,14 @@ cdef bint level_proven(tree_t *s, const level_t *level) noexcept nogil:
 
 cdef bint draw_level(tree_t *s, level_t *level) noexcept nogil:
     """Draw the test of the level; False when it is to be searched, or the drawn one splits no node."""
-    cdef const int64_t *left
-    cdef const int64_t *total
-    cdef int64_t right[256]
-    cdef int i, w, node
+    cdef int i
     cdef bint any = False
     if not prior_drawn(s, s.n_levels) or not draw_test(s, 0, s.n_levels, level):
         return False
     for i in range(s.n_scans):
-        node = s.scans[i]
-        if not level_splits(s, level, node):
-            continue
-        any = True
-        left = s.left_totals + <size_t>node * s.scan.n_words
-        total = s.totals + <size_t>node * s.scan.n_words
-        for w in range(s.scan.n_words):
-            right[w] = total[w] - left[w]
-        level.gain += (skb_score(&s.scan, left, s.nodes[node].bounds[0], s.nodes[node].bounds[1])
-                       + skb_score(&s.scan, right, s.nodes[node].bounds[0], s.nodes[node].bounds[1])
-                       - s.nodes[node].score)
+        if level_splits(s, level, s.scans[i]):
+            any = True
+            level.gain += split_gain(s, s.scans[i])
     level.gain = max(0.0, level.gain)
     return any
 

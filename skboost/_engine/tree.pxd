@@ -13,3 +13,4 @@ cdef void release_unscanned(tree_t *s) noexcept nogil
 cdef void open_node(tree_t *s, int node) noexcept nogil
 cdef bint breaks_order(const tree_t *s, const node_t *p, int feature, const int64_t *left,
                        const int64_t *right) noexcept nogil
+cdef double split_gain(const tree_t *s, int node) noexcept nogil

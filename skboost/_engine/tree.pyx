@@ -278,22 +278,31 @@ cdef bint set_drawn(tree_t *s, int node) noexcept nogil:
     cdef node_t *p = &s.nodes[node]
     cdef int words = s.scan.n_words
     cdef int64_t *left = s.left_totals + <size_t>node * words
-    cdef const int64_t *total = s.totals + <size_t>node * words
-    cdef int64_t right[256]
+    cdef int64_t right
     cdef level_t test
-    cdef int w
     if not draw_test(s, node, node, &test) or not weighs_enough(s, node, &test):
         return False
-    for w in range(words):
-        right[w] = total[w] - left[w]
-    if breaks_order(s, p, test.feature, left, right):
+    right = s.totals[<size_t>node * words] - left[0]     # constraints are for one output
+    if breaks_order(s, p, test.feature, left, &right):
         return False
     p.prior = True
     p.feature, p.bin, p.missing_right, p.categorical = test.feature, test.bin, test.missing_right, test.categorical
     memcpy(p.left_set, test.left_set, 32)
-    p.prior_gain = max(0.0, skb_score(&s.scan, left, p.bounds[0], p.bounds[1])
-                       + skb_score(&s.scan, right, p.bounds[0], p.bounds[1]) - p.score)
+    p.prior_gain = max(0.0, split_gain(s, node))
     return True
+
+
+cdef double split_gain(const tree_t *s, int node) noexcept nogil:
+    """Gain of a node's split, whose left sums are known."""
+    cdef const node_t *p = &s.nodes[node]
+    cdef int words = s.scan.n_words
+    cdef const int64_t *left = s.left_totals + <size_t>node * words
+    cdef int64_t right[256]
+    cdef int w
+    for w in range(words):
+        right[w] = s.totals[<size_t>node * words + w] - left[w]
+    return (skb_score(&s.scan, left, p.bounds[0], p.bounds[1])
+            + skb_score(&s.scan, right, p.bounds[0], p.bounds[1]) - p.score)
 
 
 cdef bint breaks_order(const tree_t *s, const node_t *p, int feature, const int64_t *left,
