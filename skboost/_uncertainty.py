@@ -33,9 +33,9 @@ class Uncertainty:
 
     Parameters
     ----------
-    mean : ndarray of shape (n_samples,) or (n_samples, n_classes)
+    mean : ndarray of shape (n_samples,), (n_samples, n_classes) or (n_samples, n_outputs)
         Mean of the members' predictions; probabilities for classification.
-    knowledge : ndarray of shape (n_samples,)
+    knowledge : ndarray of shape (n_samples,) or (n_samples, n_outputs)
         What the model does not know: the variance of the members' means, or the mutual information between label and
         member. Never negative, 0 where all members agree.
     data : ndarray of shape (n_samples,) or None
@@ -71,7 +71,7 @@ class Uncertainty:
     def __repr__(self):
         parts = [f"n_samples={len(self.mean)}"]
         if self.mean.ndim == 2:
-            parts.append(f"n_classes={self.mean.shape[1]}")
+            parts.append(f"{'n_outputs' if self.knowledge.ndim == 2 else 'n_classes'}={self.mean.shape[1]}")
         if self.member_iterations is not None:
             parts.append(f"n_members={len(self.member_iterations)}")
         averages = [f"{name}={column.mean():.4g}" for name, column in self._columns() if name != "mean" and len(column)]
@@ -81,8 +81,8 @@ class Uncertainty:
     def to_frame(self):
         """Return a pandas data frame with one row per sample.
 
-        Columns are ``mean`` (``mean_0``, ``mean_1``, ... for classification), ``knowledge``, and those of ``data``,
-        ``total`` and ``support`` that are not None.
+        Columns are ``mean``, ``knowledge``, and those of ``data``, ``total`` and ``support`` that are not None. One
+        with a column per class or output becomes ``mean_0``, ``mean_1``, ...
 
         Returns
         -------
@@ -98,10 +98,9 @@ class Uncertainty:
             import pandas as pd
         except ImportError as error:
             raise ImportError("Uncertainty.to_frame needs pandas; install it or read the attributes.") from error
-        columns = dict(self._columns())
-        if self.mean.ndim == 2:
-            del columns["mean"]
-            columns = {f"mean_{k}": self.mean[:, k] for k in range(self.mean.shape[1])} | columns
+        columns = {}
+        for name, column in self._columns():
+            columns |= {name: column} if column.ndim == 1 else {f"{name}_{k}": of for k, of in enumerate(column.T)}
         return pd.DataFrame(columns)
 
     def _columns(self):
@@ -228,7 +227,7 @@ def regression(members):
 
     Parameters
     ----------
-    members : array-like of shape (n_members, n_samples)
+    members : array-like of shape (n_members, n_samples) or (n_members, n_samples, n_outputs)
         Predictions on the scale of the target.
 
     Returns
@@ -236,6 +235,12 @@ def regression(members):
     Decomposition
         Mean and population variance over members; ``data`` and ``total`` are None.
     """
+    if np.ndim(members) == 3:
+        members = np.asarray(members, dtype=np.float64)
+        flat = regression(members.reshape(len(members), -1))
+        return Decomposition(
+            flat.mean.reshape(members.shape[1:]), flat.knowledge.reshape(members.shape[1:]), None, None
+        )
     members = _as_members(members, 2)
     mean, knowledge = np.empty(members.shape[1]), np.empty(members.shape[1])
     for rows in _blocks(members.shape[1], len(members)):

@@ -16,7 +16,7 @@ from pathlib import Path
 import pytest
 
 SOURCES = Path(__file__).parents[1] / "skboost"
-TOP_LAYERS = {"_version": 0, "_engine": 1, "_uncertainty": 2.5, "_validation": 3.5}
+TOP_LAYERS = {"_version": 0, "_engine": 1, "_losses": 2, "_uncertainty": 2.5, "_validation": 3.5}
 TOP_LAYERS |= dict.fromkeys(["gaussian_process", "inference"], 4)
 TOP_LAYERS |= dict.fromkeys(["uncertainty", "inspection", "lightgbm", "datasets", "metrics"], 5)
 ESTIMATOR_ROOMS = {"sglb", "ebm"}

@@ -9,6 +9,7 @@ from oracles import losses as oracle
 
 from skboost import SGLBRegressor, _losses
 from skboost._engine import losses as engine
+from skboost._losses import _intercept
 
 NAMES = {
     "squared_error": ("squared_error", None),
@@ -232,7 +233,7 @@ def test_targets_inside_the_domain_pass():
 )
 def test_unknown_losses_are_refused(arguments, message):
     with pytest.raises(ValueError, match=message):
-        _losses.make_loss(*arguments)
+        _losses.make_loss(*arguments[:2], **dict(zip(["power"], arguments[2:], strict=False)))
 
 
 @pytest.mark.parametrize("name", NAMES)
@@ -466,7 +467,7 @@ def test_offsets_of_rows_without_weight_do_not_count():
 def test_elimination_solves_positive_definite_systems(seed):
     root = np.random.default_rng(seed).normal(size=(12, 12))
     matrix, solution = root @ root.T + np.eye(12), np.arange(12.0)
-    assert_allclose(_losses._solve(matrix, matrix @ solution), solution, rtol=1e-9, atol=1e-9)
+    assert_allclose(_intercept._solve(matrix, matrix @ solution), solution, rtol=1e-9, atol=1e-9)
 
 
 def test_strata_are_classes_and_positive_targets():

@@ -11,7 +11,7 @@ import numpy as np
 from skboost._engine.export cimport export_tree
 from skboost._engine.growth cimport worker
 from skboost._engine.histogram cimport PREFETCHED
-from skboost._engine.losses cimport loss_from_object, loss_needs_metric
+from skboost._engine.losses cimport LOSS_GIVEN, LOSS_QUANTILE, check_targets, loss_from_object, loss_needs_metric
 from skboost._engine.memory cimport tree_release, tree_reserve
 from skboost._engine.omp cimport skb_num_threads, skb_thread_num
 from skboost._engine.types cimport BLOCK_ROWS, POLICY_SYMMETRIC, skb_barrier_init, step_t, tree_t
@@ -35,6 +35,8 @@ cdef class Trainer:
     codes_col, codes_row : uint8 arrays (n_features, n_rows) and (n_rows, padded n_features)
     n_bins, is_categorical : int32 and uint8 arrays (n_features,)
     loss : object with kind, n_outputs and params
+        One of given gradients has write_gradients(score, grad, hess, n_threads): raw scores float64 (n_outputs, n_rows)
+        without base, outputs float32 of the same shape, hess None unless Newton leaves need it.
     y : float64 array (n_rows,)
     base : float64 array (n_outputs,), added to every raw score
     rules : dict
@@ -48,7 +50,8 @@ cdef class Trainer:
         counts (uint32, what min_weight bounds, or None when that is units), copies (bool, absent: False): counts are
         copies of rows, of fractional weight; sums are then linear in them.
     noise : dict or None
-        hash0, hash1 (uint32), inv_root_weight (float32): structure noise keyed by row content.
+        hash0, hash1 (uint32), inv_root_weight (float32): structure noise keyed by row content. row_scale, leaf_scale
+        (float64 (n_outputs,), absent: ones): factors on sigma in the noise of rows and of leaves.
     n_threads : int
     """
 
@@ -57,6 +60,8 @@ cdef class Trainer:
     cdef readonly int n_threads
     cdef bint has_counts
     cdef list keep
+    cdef object listwise
+    cdef object given
     cdef readonly object scores
     cdef readonly int n_outputs
 
@@ -76,12 +81,19 @@ cdef class Trainer:
         free(p.leaf_scale)
         free(p.g_unit)
         free(p.h_unit)
+        free(p.row_noise)
+        free(p.leaf_noise)
 
     cdef void release_leaves(self) noexcept nogil:
         free(self.p.leaves)
         free(self.p.leaf_sums)
         free(self.p.leaf_value)
         free(self.p.leaf_weight)
+        free(self.p.leaf_start)
+        free(self.p.renewed)
+        free(self.p.node_sums)
+        self.p.leaf_start = NULL
+        self.p.renewed = self.p.node_sums = NULL
         self.p.leaves = NULL
         self.p.leaf_sums = NULL
         self.p.leaf_value = self.p.leaf_weight = NULL
@@ -109,7 +121,11 @@ cdef class Trainer:
         if base.shape[0] != k or not 1 <= k <= 255:
             raise ValueError("base needs one entry per output, at most 255")
         self.n_threads = max(1, min(n_threads, MAX_THREADS, <int>(n // BLOCK_ROWS) + 1))
-        self.keep = [codes_col, codes_row, n_bins, is_categorical, y, base]
+        check_targets(&p.loss, y)
+        self.listwise = loss if p.loss.kind == LOSS_GIVEN else None
+        self.keep = [codes_col, codes_row, n_bins, is_categorical, y, base, loss]
+        p.renew = p.loss.kind == LOSS_QUANTILE
+        p.levels = p.loss.table
         s.n_rows, s.n_features, s.row_stride = n, n_features, codes_row.shape[1]
         s.codes_col, s.codes_row = &codes_col[0, 0], &codes_row[0, 0]
         s.n_bins, s.is_categorical = &n_bins[0], &is_categorical[0]
@@ -177,7 +193,7 @@ cdef class Trainer:
             raise ValueError("weights need one entry per row")
         if int(np.sum(units, dtype=np.uint64)) > 2 ** 30:
             raise ValueError("the grid weights must sum to at most 2**30")
-        self.p.weight, self.p.units = &weight[0], &units[0]
+        self.p.weight, self.p.units, self.p.own_units = &weight[0], &units[0], &units[0]
         self.p.weight_scale = weights["scale"]
         self.p.integer_weights = weights["integer"]
         self.has_counts = weights["counts"] is not None
@@ -202,6 +218,12 @@ cdef class Trainer:
         cdef const uint32_t[::1] hash1
         cdef const float[::1] inv
         cdef Py_ssize_t n = self.s.n_rows
+        cdef int k
+        self.p.row_noise = <double *>allocated(self.p.n_outputs, sizeof(double))
+        self.p.leaf_noise = <double *>allocated(self.p.n_outputs, sizeof(double))
+        for k in range(self.p.n_outputs):
+            self.p.row_noise[k] = 1.0 if noise is None else noise.get("row_scale", np.ones(k + 1))[k]
+            self.p.leaf_noise[k] = 1.0 if noise is None else noise.get("leaf_scale", np.ones(k + 1))[k]
         if noise is None:
             return 0
         hash0, hash1, inv = noise["hash0"], noise["hash1"], noise["inv_root_weight"]
@@ -238,6 +260,7 @@ cdef class Trainer:
         cdef float[:, ::1] rows
         cdef int64_t[::1] packed
         cdef uint32_t[::1] index
+        cdef double[::1] residuals
         s.n_threads = s.max_threads = self.n_threads
         p.peak = <float *>allocated(s.n_threads * 3 * k, sizeof(float))
         p.sums = <int64_t *>allocated(s.n_threads * 2 * k, sizeof(int64_t))
@@ -254,6 +277,7 @@ cdef class Trainer:
         rows = np.empty((k, n), dtype=np.float32)
         p.grad = &rows[0, 0]
         self.keep.append(rows)
+        self.given = [np.asarray(rows), None]
         if p.hash0 != NULL:
             rows = np.empty((k, n), dtype=np.float32)
             p.noisy_rows = &rows[0, 0]
@@ -262,6 +286,7 @@ cdef class Trainer:
             rows = np.empty((k, n), dtype=np.float32)
             p.hess = &rows[0, 0]
             self.keep.append(rows)
+            self.given[1] = np.asarray(rows)
         packed = np.empty(n * s.scan.n_words, dtype=np.int64)
         s.packed = &packed[0]
         index = np.zeros(n + PREFETCHED, dtype=np.uint32)
@@ -270,6 +295,11 @@ cdef class Trainer:
         index = np.empty(n, dtype=np.uint32)
         s.buffer = &index[0]
         self.keep.append(index)
+        if p.renew:
+            residuals = np.empty(n)
+            index = np.empty(n, dtype=np.uint32)
+            p.residuals, p.residual_units = &residuals[0], &index[0]
+            self.keep += [residuals, index]
         if tree_reserve(s):
             raise MemoryError
         return 0
@@ -314,6 +344,12 @@ cdef class Trainer:
             s.count_weight = p.units if counts is None else &counts[0]
             p.root_weight = int(np.sum(units if counts is None else counts, dtype=np.uint64))
             p.tree_copies = NULL if p.copies == NULL else s.count_weight
+        if mask is not None and p.renew:
+            raise ValueError("masks do not go with leaves that take quantiles of residuals")
+        if self.listwise is not None:
+            self.scores *= shrink
+            p.shrink = 1.0
+            self.listwise.write_gradients(self.scores, *self.given, self.n_threads)
         try:
             self.set_mask(mask)
             self.run()

@@ -20,6 +20,7 @@ from skboost._engine.histogram cimport (
 from skboost._engine.langevin cimport skb_count_sum
 from skboost._engine.levels cimport decide_level
 from skboost._engine.partition cimport numeric_codes, partition_rows, set_codes
+from skboost._engine.renewal cimport renew_pass
 from skboost._engine.rows cimport (
     choose_coarse,
     choose_units,
@@ -340,6 +341,8 @@ cdef void worker(tree_t *s, step_t *p, int t) noexcept nogil:
     if s.failed:
         return
     leaf_pass(s, p, t)
+    if p.renew:
+        renew_pass(s, p, t)
     if skb_barrier_arrive(&p.barrier, &spin):
         leaf_values(s, p)
         skb_barrier_release(&p.barrier)

@@ -11,14 +11,28 @@ cdef enum:
     LOSS_GAUSSIAN = 4     # outputs (mean, ln s): ln s + (y - mean)^2 / (2 s^2)
     LOSS_GAMMA = 5        # y exp(-f) + f, y > 0
     LOSS_TWEEDIE = 6      # exp((2 - p) f) / (2 - p) - y exp((1 - p) f) / (1 - p), param[0] = p in (1, 2)
+    LOSS_QUANTILE = 7     # param[0] (t (y - f) where y > f, else (1 - t)(f - y)), t = table[output]
+    LOSS_HUBER = 8        # r^2 / 2 where |r| <= d, else d (|r| - d / 2), r = f - y, param[0] = d
+    LOSS_PSEUDO_HUBER = 9     # d^2 (sqrt(1 + (r / d)^2) - 1), param[0] = d
+    LOSS_EXPECTILE = 10   # t r^2 / 2 where y > f, else (1 - t) r^2 / 2, param[0] = t
+    LOSS_MULTI_LABEL = 15     # sum of LOSS_BINARY over outputs, targets table[y, output]
+    LOSS_MULTI_SQUARED = 16   # sum of LOSS_SQUARED over outputs, targets table[y, output]
+    LOSS_GIVEN = 17       # gradients come from the loss object, for all rows at once
 
 ctypedef struct loss_t:
     int kind
     int n_outputs
     double param[4]
+    const double *table    # (n_table, table_width), of the Python object, or NULL
+    Py_ssize_t n_table
+    int table_width
 
-# The struct of a Python object with attributes kind, n_outputs and params (at most four numbers).
+# The struct of a Python object with attributes kind, n_outputs, params (at most four numbers) and, for the losses that
+# need one, table (float64 in C order), which must outlive the struct.
 cdef int loss_from_object(object loss, loss_t *out) except -1
+
+# Raise ValueError where targets are numbers of rows of the table and some are none.
+cdef int check_targets(const loss_t *loss, const double[::1] y) except -1
 
 # True when "gradient" leaves need the per-row metric in hess (see loss_gradients).
 cdef bint loss_needs_metric(const loss_t *loss) noexcept nogil

@@ -17,7 +17,14 @@ cdef extern from *:
     """
     #include <stddef.h>
     #include "isa.h"
-    typedef struct { int kind; int n_outputs; double param[4]; } skb_loss_t;
+    typedef struct {
+        int kind;
+        int n_outputs;
+        double param[4];
+        const double *table;
+        ptrdiff_t n_table;
+        int table_width;
+    } skb_loss_t;
     #define SKB_IMPL "losses_impl.h"
     #include "isa_expand.h"
 
@@ -77,26 +84,66 @@ cdef enum:
 
 
 cdef int loss_from_object(object loss, loss_t *out) except -1:
+    cdef const double[:, ::1] table
     cdef int i
     params = tuple(loss.params)
-    if (
-        not LOSS_SQUARED <= loss.kind <= LOSS_TWEEDIE
-        or not outputs_fit(loss.kind, loss.n_outputs)
-        or len(params) > 4
-        or loss.kind == LOSS_TWEEDIE and not (len(params) and 1 < params[0] < 2)
-    ):
+    if not (is_known(loss.kind) and outputs_fit(loss.kind, loss.n_outputs) and params_fit(loss.kind, params)):
         raise ValueError(f"unknown loss: kind={loss.kind}, n_outputs={loss.n_outputs}, params={params}")
     out.kind = loss.kind
     out.n_outputs = loss.n_outputs
     for i in range(4):
         out.param[i] = params[i] if i < len(params) else 0.0
+    out.table = NULL
+    out.n_table = out.table_width = 0
+    if needs_table(loss.kind):
+        table = loss.table
+        if table.shape[0] < 1 or table.shape[1] < table_columns(loss.kind, loss.n_outputs):
+            raise ValueError(f"the table of the loss has shape {(table.shape[0], table.shape[1])}, too small")
+        out.table, out.n_table, out.table_width = &table[0, 0], table.shape[0], <int>table.shape[1]
     return 0
+
+
+cdef bint is_known(int kind) noexcept:
+    return LOSS_SQUARED <= kind <= LOSS_EXPECTILE or LOSS_MULTI_LABEL <= kind <= LOSS_GIVEN
 
 
 cdef bint outputs_fit(int kind, int n_outputs) noexcept:
     if kind == LOSS_GAUSSIAN:
         return n_outputs == 2
-    return n_outputs >= 1 if kind == LOSS_MULTINOMIAL else n_outputs == 1
+    return n_outputs >= 1 if kind in (LOSS_MULTINOMIAL, LOSS_QUANTILE, LOSS_MULTI_LABEL, LOSS_MULTI_SQUARED,
+                                      LOSS_GIVEN) else n_outputs == 1
+
+
+cdef bint params_fit(int kind, tuple params) except -1:
+    if len(params) > 4:
+        return False
+    if kind == LOSS_TWEEDIE:
+        return len(params) and 1 < params[0] < 2
+    if kind == LOSS_EXPECTILE:
+        return len(params) and 0 < params[0] < 1
+    if kind in (LOSS_HUBER, LOSS_PSEUDO_HUBER, LOSS_QUANTILE):
+        return len(params) and 0 < params[0] < math.inf
+    return True
+
+
+cdef bint needs_table(int kind) noexcept:
+    return kind in (LOSS_QUANTILE, LOSS_MULTI_LABEL, LOSS_MULTI_SQUARED)
+
+
+cdef int table_columns(int kind, int n_outputs) noexcept:
+    return n_outputs
+
+
+cdef bint targets_are_numbers(const loss_t *loss) noexcept nogil:
+    return loss.kind == LOSS_MULTI_LABEL or loss.kind == LOSS_MULTI_SQUARED
+
+
+cdef int check_targets(const loss_t *loss, const double[::1] y) except -1:
+    if targets_are_numbers(loss):
+        numbers = np.asarray(y)     # NumPy knows NaN, this module is compiled without
+        if not np.all((numbers >= 0) & (numbers < loss.n_table)):
+            raise ValueError(f"targets must be numbers of the {loss.n_table} rows of the table")
+    return 0
 
 
 cdef bint loss_needs_metric(const loss_t *loss) noexcept nogil:
@@ -132,6 +179,7 @@ def gradients(loss, const double[::1] y, const double[:, ::1] score, const doubl
     cdef float *hess_out = NULL
     check_shapes(loss, y, score, base)
     loss_from_object(loss, &c_loss)
+    check_kernel(&c_loss, y)
     grad_array = np.empty((c_loss.n_outputs, n), dtype=np.float32)
     hess_array = np.empty((c_loss.n_outputs, n), dtype=np.float32) if hessian or loss_needs_metric(&c_loss) else None
     if n:
@@ -152,6 +200,7 @@ def gradients64(loss, const double[::1] y, const double[:, ::1] score, const dou
     cdef double *hess_out = NULL
     check_shapes(loss, y, score, base)
     loss_from_object(loss, &c_loss)
+    check_kernel(&c_loss, y)
     if not hessian and loss_needs_metric(&c_loss):
         raise ValueError("this loss gives double precision gradients only together with second derivatives")
     grad_array = np.empty((c_loss.n_outputs, n))
@@ -173,6 +222,7 @@ def values(loss, const double[::1] y, const double[:, ::1] score, const double[:
     cdef double[::1] out
     check_shapes(loss, y, score, base)
     loss_from_object(loss, &c_loss)
+    check_kernel(&c_loss, y)
     out_array = np.empty(n)
     if n:
         out = out_array
@@ -253,6 +303,12 @@ cdef fixed_quotient(sums, value_bits):
 
 cdef int useful_threads(Py_ssize_t n, int n_threads) noexcept nogil:
     return <int>max(1, min(<Py_ssize_t>n_threads, n // ROWS_PER_THREAD))
+
+
+cdef int check_kernel(const loss_t *loss, const double[::1] y) except -1:
+    if loss.kind == LOSS_GIVEN:
+        raise ValueError("the gradients of this loss are given, not computed row by row")
+    return check_targets(loss, y)
 
 
 cdef check_shapes(loss, const double[::1] y, const double[:, ::1] score, const double[::1] base):

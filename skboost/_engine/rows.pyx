@@ -26,7 +26,8 @@ from skboost._engine.langevin cimport (
     sum_abs,
     sum_words,
 )
-from skboost._engine.losses cimport leaf_denominator, loss_gradients
+from skboost._engine.losses cimport LOSS_GIVEN, leaf_denominator, loss_gradients
+from skboost._engine.renewal cimport renewed_bounds
 from skboost._engine.types cimport BLOCK_ROWS, step_t, tree_t
 
 cdef enum:
@@ -47,7 +48,7 @@ cdef void noisy_block(step_t *p, size_t n, size_t b, int k, int m) noexcept nogi
         noise = p.noise_rows + k * n + b
         memset(noise, 0, m * sizeof(float))
     add_noise(noise if p.kept_units != NULL else grad, metric, p.hash0 + b, p.hash1 + b, p.inv_root_weight + b,
-              <float>p.sigma, skb_key(p.seed, STREAM_STRUCT, p.iteration, k), m, noise)
+              <float>(p.sigma * p.row_noise[k]), skb_key(p.seed, STREAM_STRUCT, p.iteration, k), m, noise)
     if p.kept_units != NULL:
         for i in range(m):
             noisy[i] = grad[i] + noise[i]
@@ -66,8 +67,9 @@ cdef void gradient_pass(tree_t *s, step_t *p, int t) noexcept nogil:
         if p.shrink != 1.0:
             for k in range(p.n_outputs):
                 scale_doubles(p.score + k * n + b, p.shrink, m)
-        loss_gradients(&p.loss, m, p.y + b, p.score + b, n, p.base, p.newton, p.grad + b,
-                       NULL if p.hess == NULL else p.hess + b, n)
+        if p.loss.kind != LOSS_GIVEN:
+            loss_gradients(&p.loss, m, p.y + b, p.score + b, n, p.base, p.newton, p.grad + b,
+                           NULL if p.hess == NULL else p.hess + b, n)
         for k in range(p.n_outputs):
             if p.gradient_scale != 1.0:
                 scale_floats(p.grad + k * n + b, <float>p.gradient_scale, m)
@@ -238,7 +240,8 @@ cdef void pack_pass(tree_t *s, step_t *p, int t) noexcept nogil:
 # ---------------------------------------------------------------- leaves
 
 cdef void list_leaves(tree_t *s, step_t *p) noexcept nogil:
-    cdef int i
+    cdef int i, t
+    cdef size_t at = 0
     p.n_leaves = 0
     p.leaves = <int *>malloc(s.n_nodes * sizeof(int))
     if p.leaves != NULL:
@@ -251,6 +254,19 @@ cdef void list_leaves(tree_t *s, step_t *p) noexcept nogil:
     p.leaf_weight = <double *>malloc(p.n_leaves * sizeof(double))
     if p.leaves == NULL or p.leaf_sums == NULL or p.leaf_value == NULL or p.leaf_weight == NULL:
         s.failed = 1
+        return
+    if not p.renew:
+        return
+    p.leaf_start = <size_t *>malloc(p.n_leaves * sizeof(size_t))
+    p.renewed = <double *>malloc(<size_t>p.n_leaves * p.n_outputs * sizeof(double))
+    p.node_sums = <double *>malloc(2 * <size_t>s.n_nodes * sizeof(double))
+    if p.leaf_start == NULL or p.renewed == NULL or p.node_sums == NULL:
+        s.failed = 1
+        return
+    for i in range(p.n_leaves):
+        p.leaf_start[i] = at
+        for t in range(s.n_threads):
+            at += s.seg_size[<size_t>p.leaves[i] * s.n_threads + t]
 
 
 cdef void leaf_pass(tree_t *s, step_t *p, int t) noexcept nogil:
@@ -285,7 +301,8 @@ cdef void leaf_pass(tree_t *s, step_t *p, int t) noexcept nogil:
 cdef void leaf_values(tree_t *s, step_t *p) noexcept nogil:
     """Step of every leaf: -eps (G + sigma sqrt(D) xi) / D with D = W + lambda, or H + lambda for Newton leaves.
 
-    A leaf without rows has no gradient and takes no noise: its step is the mean of its prior, 0 within its bounds.
+    Renewed leaves have -W times a quantile of their residuals in the place of G. A leaf without rows has no gradient
+    and takes no noise: its step is the mean of its prior, 0 within its bounds.
     """
     cdef int width = 2 * p.n_outputs + 1
     cdef double unit = 1.0 / p.weight_scale
@@ -296,8 +313,11 @@ cdef void leaf_values(tree_t *s, step_t *p) noexcept nogil:
         total = 0
         for t in range(s.n_threads):
             total += p.leaf_sums[(<size_t>t * p.n_leaves + i) * width + width - 1]
-        W = <double>total if p.weight == NULL else <double>total * unit / 1073741824.0
-        p.leaf_weight[i] = W
+        p.leaf_weight[i] = <double>total if p.weight == NULL else <double>total * unit / 1073741824.0
+    if p.renew and s.scan.bounded:
+        renewed_bounds(s, p)
+    for i in range(p.n_leaves):
+        W = p.leaf_weight[i]
         for k in range(p.n_outputs):
             total = 0
             for t in range(s.n_threads):
@@ -312,8 +332,11 @@ cdef void leaf_values(tree_t *s, step_t *p) noexcept nogil:
             D = leaf_denominator(&p.loss, k, G / p.gradient_scale, D)
             value = 0.0
             if W > 0.0 and D > 0.0:
+                if p.renew:
+                    G = -(p.gradient_scale * p.renewed[<size_t>i * p.n_outputs + k] * W)
                 if p.sigma > 0.0:
-                    G += p.sigma * sqrt(D * metric) * skb_normal(skb_key(p.seed, STREAM_LEAF, p.iteration, k), i)
+                    G += p.sigma * p.leaf_noise[k] * sqrt(D * metric) * skb_normal(
+                        skb_key(p.seed, STREAM_LEAF, p.iteration, k), i)
                 value = -G / D
             if s.scan.bounded:  # no step is a step too: 0 may lie outside
                 value = max(s.nodes[p.leaves[i]].bounds[0], min(s.nodes[p.leaves[i]].bounds[1], value))

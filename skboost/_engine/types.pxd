@@ -177,6 +177,8 @@ ctypedef struct step_t:
     double shrink
     double gradient_scale
     double sigma
+    double *row_noise      # (n_outputs) factors on sigma in the noise of rows, and in that of leaves
+    double *leaf_noise
     double learning_rate
     double lambda_
     double curvature       # of gradient leaves: D = curvature * W + lambda
@@ -200,6 +202,15 @@ ctypedef struct step_t:
     int64_t *leaf_sums     # (thread, leaf, 2 * n_outputs + 1)
     double *leaf_value     # (leaf, n_outputs)
     double *leaf_weight
+    # leaves that take a quantile of the residuals instead of a gradient step
+    bint renew
+    const double *levels   # (n_outputs)
+    const uint32_t *own_units      # weights of all rows in grid units, or NULL: ones
+    size_t *leaf_start     # (leaf) where its rows lie in the two arrays below
+    double *residuals      # (n_rows)
+    uint32_t *residual_units       # (n_rows)
+    double *renewed        # (leaf, n_outputs)
+    double *node_sums      # (node, 2)
     skb_barrier_t barrier
 
 

@@ -1,5 +1,6 @@
 """Stochastic gradient Langevin boosting."""
 
-from skboost.sglb._estimators import SGLBClassifier, SGLBRegressor
+from skboost.sglb._estimators_classifier import SGLBClassifier
+from skboost.sglb._estimators_regressor import SGLBRegressor
 
 __all__ = ["SGLBClassifier", "SGLBRegressor"]

@@ -159,9 +159,12 @@ class Chain:
         Standard deviation of the Langevin noise on the gradient of one row.
     cycle : Cycle or None, default=None
         Cyclical schedule; its masks need hashes of the rows.
+    noise_scales : tuple of two arrays of shape (n_outputs,), default=None
+        Factors on `sigma` in the noise of rows and of leaves.
     """
 
-    def __init__(self, rows, loss, base_score, rules, seed, n_threads, sigma=0.0, cycle=None):
+    def __init__(self, rows, loss, base_score, rules, seed, n_threads, sigma=0.0, cycle=None, noise_scales=None):
+        loss = loss.for_rows(rows.y, rows.weight)
         self.rules, self.seed, self.sigma, self.loss = rules, seed, sigma, loss
         self.base_score = np.ascontiguousarray(base_score, dtype=np.float64)
         self.n_features = len(rows.n_bins)
@@ -173,6 +176,8 @@ class Chain:
                 "hash1": (rows.hashes >> np.uint64(32)).astype(np.uint32),
                 "inv_root_weight": group_weights(rows.hashes, rows.weight),
             }
+            if noise_scales is not None:
+                noise["row_scale"], noise["leaf_scale"] = noise_scales
         self._trainer = Trainer(
             rows.codes_col, rows.codes_row, rows.n_bins, rows.is_categorical, loss, rows.y, self.base_score,
             _engine_rules(rules, units_per_weight, rows.prior_bins), weights, noise, n_threads,
@@ -298,10 +303,10 @@ def target_ranks(y):
 
 
 def held_out_variance(rows, loss, rules, seed, n_threads):
-    """Return the residual variance on held-out rows of a short fit without noise.
+    """Return the residual variance of every output on held-out rows of a short fit without noise.
 
-    At most `NOISE_ROWS` copies of rows take part; a fifth of them, drawn by content, is held out. The variance is the
-    smallest along the path of the fit. Where no row can be held out it is the variance of the target.
+    At most `NOISE_ROWS` copies of rows take part; a fifth of them, drawn by content, is held out. The variances are
+    those of the smallest sum along the path of the fit. Where no row can be held out they are those of the target.
     """
     weight = np.ones(len(rows.y)) if rows.weight is None else rows.weight
     ranks = target_ranks(rows.y)
@@ -312,16 +317,17 @@ def held_out_variance(rows, loss, rules, seed, n_threads):
     train, held = split_copies(NOISE_HOLDOUT, seed, STREAM_HOLDOUT, part.hashes, ranks[weight > 0], part.weight)
     base = loss.base_score(rows.y, rows.weight)
     if not held.any():
-        return 2.0 * loss.mean_loss(rows.y, np.zeros((1, len(rows.y))), base, rows.weight)
+        return loss.spread(rows.y, np.zeros((loss.n_outputs, len(rows.y))), base, rows.weight)
     train_rows, held_rows = part.take(train), part.take(held)
     rules = replace(rules, learning_rate=0.1, subsample=1.0, prior_split_rate=0.0, spread_ties=False)
     chain = Chain(train_rows, loss, base, rules, seed, n_threads)
-    score = np.zeros((len(held_rows.y), 1))
-    best, done = math.inf, 0
+    score = np.zeros((len(held_rows.y), loss.n_outputs))
+    best, done = np.array([math.inf]), 0
     while True:
-        best = min(best, loss.mean_loss(held_rows.y, np.ascontiguousarray(score.T), base, held_rows.weight))
+        found = loss.spread(held_rows.y, np.ascontiguousarray(score.T), base, held_rows.weight)
+        best = min(best, found, key=sum)
         if done == NOISE_TREES:
-            return 2.0 * best
+            return best
         for _ in range(NOISE_STEP):
             chain.step()
         chain.finish().accumulate(held_rows.codes_col, score, done, done + NOISE_STEP, n_threads=n_threads)

@@ -65,6 +65,8 @@ class FitTask:
     seed, n_threads : int
     held_out : bool
         Whether `validation` was held out of the training rows.
+    validation_loss : Loss or None
+        The loss that knows the targets of `validation` when these were given; None for `loss`.
     """
 
     data: TrainingData
@@ -75,6 +77,7 @@ class FitTask:
     seed: int
     n_threads: int
     held_out: bool = False
+    validation_loss: Loss | None = None
 
 
 class BaseSGLB(BaseEstimator):
@@ -136,8 +139,12 @@ class BaseSGLB(BaseEstimator):
 
     # ---- parts that differ between regressor and classifier
 
-    def _make_loss(self, data):
+    def _make_loss(self, data, table):
         raise NotImplementedError
+
+    def _number_target(self, y, name="y"):
+        """Return (target of one column, None), or (numbers of the rows of a table of targets, this table)."""
+        return y, None
 
     def _weights(self, data):
         """Return (weight in the loss, weight that the leaf minimum counts or None when it is the same)."""
@@ -200,13 +207,15 @@ class BaseSGLB(BaseEstimator):
 
     def _run(self, X, y, sample_weight, X_val, y_val, sample_weight_val):
         """Return the fitted attributes."""
+        y, table = self._number_target(y)
         data = check_training_data(self, X, y, sample_weight)
-        loss = self._make_loss(data)
+        loss = self._make_loss(data, table)
         if loss.n_outputs > MOST_OUTPUTS:
-            raise ValueError(f"At most {MOST_OUTPUTS} classes are supported, y has {loss.n_outputs}.")
+            raise ValueError(f"At most {MOST_OUTPUTS} classes or targets are supported, y has {loss.n_outputs}.")
         given = None
         if X_val is not None:
-            given = check_validation_data(self, X_val, y_val, sample_weight_val, data.classes)
+            y_val, table = self._number_target(y_val, "y_val")
+            given = check_validation_data(self, X_val, y_val, sample_weight_val, data.classes), table
         return self._fit_state(data, loss, given)
 
     def _check_params_jointly(self):
@@ -243,9 +252,9 @@ class BaseSGLB(BaseEstimator):
         record = self._record_of(task, warm)
         if warm:
             check_same_chain(self._record, record)
-        sigma = record.dynamics.sigma(record.rules.learning_rate, record.noise_variance)
         chain = Chain(
-            task.rows, task.loss, record.base_score, record.rules, task.seed, task.n_threads, sigma, record.cycle
+            task.rows, task.loss, record.base_score, record.rules, task.seed, task.n_threads, record.sigma,
+            record.cycle, record.noise_scales,
         )  # fmt: skip
         monitor = self._monitor(chain, task, self.n_iter_ if warm else 0)
         if warm:
@@ -305,15 +314,15 @@ class BaseSGLB(BaseEstimator):
             noise_measured=measured,
             seed=task.seed,
             rows=rows_fingerprint(task.rows),
-            validation=None if task.validation is None else self._validation_print(task.validation),
+            validation=None if task.validation is None else self._validation_print(task),
             held_out=self.validation_fraction if task.held_out else None,
             scoring=(self.scoring,) if self.early_stopping else None,
         )
 
     @staticmethod
-    def _validation_print(validation):
-        codes, internal, _, weight = validation
-        return validation_fingerprint(codes, internal, weight)
+    def _validation_print(task):
+        codes, internal, _, weight = task.validation
+        return validation_fingerprint(codes, internal, weight, (task.validation_loss or task.loss).table)
 
     def _collect(self, chain, monitor, task, record):
         forest = chain.finish()
@@ -383,23 +392,27 @@ class BaseSGLB(BaseEstimator):
             if not isinstance(wanted, str):
                 why = "noise off (langevin)" if task.loss.needs_noise_variance else f"loss={task.loss.name!r}"
                 raise ValueError(
-                    f"noise_variance={wanted!r} needs loss='squared_error' and noise; it does not go with {why}."
+                    f"noise_variance={wanted!r} needs noise and a loss on the scale of y; it does not go with {why}."
                 )
             return 1.0, False
         if not isinstance(wanted, str):
             return float(wanted), False
         if warm and self._record.noise_measured:
             return self._record.noise_variance, True
-        return held_out_variance(task.rows, task.loss, rules, task.seed, task.n_threads), True
+        found = held_out_variance(task.rows, task.loss, rules, task.seed, task.n_threads)
+        return float(found[0]) if len(found) == 1 else found, True
 
     # ---- early stopping
 
     def _split_validation(self, task, given):
         """Return the task with the rows that early stopping scores, given or held out of the training rows."""
         if given is not None:
-            task.loss.check_domain(given.y, "y_val")
+            given, table = given
+            loss = task.loss if table is None else task.loss.with_targets(table)
+            loss.check_domain(given.y, "y_val")
             codes = task.mapper.transform_columns(given.X, task.n_threads)
-            return replace(task, validation=(codes, task.loss.to_internal(given.y), given.y, given.sample_weight))
+            validation = codes, loss.to_internal(given.y), given.y, given.sample_weight
+            return replace(task, validation=validation, validation_loss=loss)
         if self.validation_fraction is None:
             return task
         data, rows, fraction = task.data, task.rows, self.validation_fraction
@@ -432,15 +445,15 @@ class BaseSGLB(BaseEstimator):
         period = self._scored_every()
         # Without validation rows the training rows decide when to stop, by the chosen score.
         target = task.data.y if self.early_stopping and task.validation is None else None
-        score_of = partial(self._score_function, task.loss, chain.base_score, task.data.classes, task.n_threads)
-        train_score = score_of(task.rows.y, target, task.rows.weight)
+        score_of = partial(self._score_function, chain.base_score, task.data.classes, task.n_threads)
+        train_score = score_of(task.loss, task.rows.y, target, task.rows.weight)
         if not self.early_stopping:
             return Monitor(reporter, train_score)
         stopping = EarlyStopping(self.n_iter_no_change, self.tol)
         if task.validation is None:
             return Monitor(reporter, train_score, stopping=stopping, period=period)
         codes, internal, target, weight = task.validation
-        score = score_of(internal, target, weight)
+        score = score_of(task.validation_loss or task.loss, internal, target, weight)
         rows = ValidationRows(codes, task.loss.n_outputs, task.n_threads)
         return Monitor(reporter, train_score, rows, score, stopping, period)
 
@@ -452,12 +465,12 @@ class BaseSGLB(BaseEstimator):
         """Return how many iterations are fitted unless it stops early; what follows the last scored model is not."""
         return self.n_estimators - (self.n_estimators % self._scored_every() if self.early_stopping else 0)
 
-    def _score_function(self, loss, base_score, classes, n_threads, internal, target, weight):
+    def _score_function(self, base_score, classes, n_threads, loss, internal, target, weight):
         """Return the function raw scores -> score, higher is better; without a target it is minus the loss."""
         if target is None or (isinstance(self.scoring, str) and self.scoring == "loss"):
             return LossScore(loss, base_score, internal, weight, n_threads)
         scorer = check_scoring(self, scoring=self.scoring)
-        y = target if classes is None else classes[target.astype(np.intp)]
+        y = loss.user_target(target) if classes is None else classes[target.astype(np.intp)]
         dummy = np.zeros((len(y), 1))
         kwargs = {} if weight is None else {"sample_weight": weight}
 

@@ -5,6 +5,7 @@ and of early stopping ``n_iter_no_change`` and ``tol``. Everything else must res
 named.
 """
 
+import hashlib
 from dataclasses import dataclass, fields
 
 import numpy as np
@@ -60,7 +61,7 @@ class ChainRecord:
     dynamics : Dynamics
     cycle : Cycle or None
         None for a constant schedule.
-    noise_variance : float
+    noise_variance : float or ndarray of shape (n_outputs,)
     noise_measured : bool
         Whether it was measured on these rows.
     seed : int
@@ -81,7 +82,7 @@ class ChainRecord:
     rules: TreeRules
     dynamics: Dynamics
     cycle: Cycle | None
-    noise_variance: float
+    noise_variance: float | np.ndarray
     noise_measured: bool
     seed: int
     rows: int
@@ -90,10 +91,23 @@ class ChainRecord:
     scoring: tuple | None
 
     @property
+    def noise_scales(self):
+        """Factors on `sigma` of every output in the noise of rows and of leaves; None for ones."""
+        return self.loss.noise_scales(self.noise_variance)
+
+    @property
+    def sigma(self):
+        """Standard deviation of the Langevin noise on the gradient of one row."""
+        variance = self.noise_variance if self.noise_scales is None else 1.0
+        return self.dynamics.sigma(self.rules.learning_rate, variance)
+
+    @property
     def empty_variance(self):
-        """Prior variance of the step of a leaf without training rows, whose denominator is one row or the penalty."""
-        sigma = self.dynamics.sigma(self.rules.learning_rate, self.noise_variance)
-        return (self.rules.learning_rate * sigma) ** 2 / max(self.rules.l2_regularization, 1.0)
+        """Prior variance of the step of a leaf without training rows, whose denominator is one row or the penalty.
+
+        Where outputs have scales of their own it is in units of `noise_variance`.
+        """
+        return (self.rules.learning_rate * self.sigma) ** 2 / max(self.rules.l2_regularization, 1.0)
 
 
 def check_same_chain(old, new):
@@ -110,7 +124,7 @@ def _changes(old, new):
     same_loss = old.loss.name == new.loss.name
     same_classes = np.array_equal(old.classes, new.classes)
     same_columns = _same_arrays(old.tables, new.tables) and _same_maps(old.category_maps, new.category_maps)
-    same_target = same_loss and vars(old.loss) == vars(new.loss) and np.array_equal(old.base_score, new.base_score)
+    same_target = old.loss.same_as(new.loss) and np.array_equal(old.base_score, new.base_score)
     if not same_classes:
         yield "the classes"
     if not same_loss:
@@ -134,7 +148,7 @@ def _changes(old, new):
         yield "schedule"
     elif old.cycle is not None:
         yield from _changed_fields(old.cycle, new.cycle, CYCLE_NAMES, skipped=())
-    if same_target and old.noise_variance != new.noise_variance:
+    if same_target and not np.array_equal(old.noise_variance, new.noise_variance):
         yield "noise_variance"
     if old.seed != new.seed:
         yield "random_state"
@@ -178,9 +192,11 @@ def rows_fingerprint(rows):
     return total % 2**64
 
 
-def validation_fingerprint(codes_col, y, weight):
-    """Return the same of rows that are known column by column."""
+def validation_fingerprint(codes_col, y, weight, table=None):
+    """Return the same of rows that are known column by column; targets may be numbers of rows of a table."""
     n_features, total = len(codes_col), 0
+    if table is not None:
+        total = int.from_bytes(hashlib.blake2b(table.tobytes(), digest_size=8).digest(), "little")
     for part in _blocks(len(y)):
         codes = np.zeros((len(y[part]), -(-n_features // 8) * 8), dtype=np.uint8)
         codes[:, :n_features] = codes_col[:, part].T

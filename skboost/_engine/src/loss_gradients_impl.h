@@ -171,6 +171,9 @@ static SKB_TARGET void SKB_GRAD(skb_gaussian_natural)(
         hess1[i] = 2;
 }
 
+#include "location_gradients_impl.h"
+#include "table_gradients_impl.h"
+
 static SKB_TARGET void SKB_GRAD(skb_loss_gradients)(
     const skb_loss_t *loss, SKB_ROWS, SKB_OUTPUTS, int hessian, SKB_REAL *grad, SKB_REAL *hess, ptrdiff_t grad_stride)
 {
@@ -188,6 +191,21 @@ static SKB_TARGET void SKB_GRAD(skb_loss_gradients)(
     case SKB_GAUSSIAN:
         (hessian ? SKB_GRAD(skb_gaussian_gradients) : SKB_GRAD(skb_gaussian_natural))(
             n, y, score, score + score_stride, base, grad, grad + grad_stride, hess, hess + grad_stride);
+        break;
+    case SKB_QUANTILE:
+        for (int k = 0; k < loss->n_outputs; k++)
+            SKB_GRAD(skb_quantile_gradients)
+        (n, y, score + k * score_stride, base[k], loss->table[k], loss->param[0], grad + k * grad_stride,
+         second ? second + k * grad_stride : NULL);
+        break;
+    case SKB_HUBER: SKB_GRAD(skb_huber_gradients)(n, y, score, base[0], loss->param[0], grad, second); break;
+    case SKB_PSEUDO_HUBER:
+        SKB_GRAD(skb_pseudo_huber_gradients)(n, y, score, base[0], loss->param[0], grad, second);
+        break;
+    case SKB_EXPECTILE: SKB_GRAD(skb_expectile_gradients)(n, y, score, base[0], loss->param[0], grad, second); break;
+    case SKB_MULTI_LABEL:
+    case SKB_MULTI_SQUARED:
+        SKB_GRAD(skb_table_gradients)(loss, n, y, score, score_stride, base, grad, second, grad_stride);
         break;
     }
 }

@@ -11,12 +11,17 @@
 #include <stddef.h>
 
 /* As in losses.pxd. */
-enum { SKB_SQUARED, SKB_POISSON, SKB_BINARY, SKB_MULTINOMIAL, SKB_GAUSSIAN, SKB_GAMMA, SKB_TWEEDIE };
+enum {
+    SKB_SQUARED, SKB_POISSON, SKB_BINARY, SKB_MULTINOMIAL, SKB_GAUSSIAN, SKB_GAMMA, SKB_TWEEDIE,
+    SKB_QUANTILE, SKB_HUBER, SKB_PSEUDO_HUBER, SKB_EXPECTILE,
+    SKB_MULTI_LABEL = 15, SKB_MULTI_SQUARED, SKB_GIVEN
+};
 
 #define SKB_TILE 64            /* rows per pass of the multinomial loss */
 #define SKB_KEPT 64            /* classes whose exponentials are kept between passes; those above are computed twice */
 #define SKB_LOG_MEAN_MAX 30.0  /* |raw score| of the losses with a log link inside exp */
 #define SKB_LOG_SD_MAX 20.0    /* |ln s| of the gaussian loss inside exp, in units of the standardised target */
+#define SKB_ROOT_SAFE 1e150    /* bound of numbers to be squared */
 #define SKB_FLOAT_SAFE 1e30    /* bound of the gaussian gradients, far from the end of float32 */
 
 /* acc += product on 128 bits, two's complement, low word first; |a| <= 2^56, 0 <= b <= 2^38. */
@@ -89,6 +94,14 @@ static SKB_TARGET void SKB_FN(skb_tile_exp)(
 {
     for (ptrdiff_t i = 0; i < n; i++)
         out[i] = SKB_FN(skb_exp)((base + score[i]) - top[i]);
+}
+
+/* Column k of the rows of the table that the targets name. */
+static SKB_TARGET void SKB_FN(skb_table_column)(
+    const skb_loss_t *loss, ptrdiff_t n, const double *restrict y, int k, double *restrict out)
+{
+    for (ptrdiff_t i = 0; i < n; i++)
+        out[i] = loss->table[(ptrdiff_t)y[i] * loss->table_width + k];
 }
 
 #define SKB_REAL float
@@ -179,6 +192,9 @@ static SKB_TARGET void SKB_FN(skb_gaussian_values)(
     }
 }
 
+#include "location_values_impl.h"
+#include "table_values_impl.h"
+
 static SKB_TARGET void SKB_FN(skb_loss_values)(const skb_loss_t *loss, SKB_ROWS, SKB_OUTPUTS, double *out)
 {
     switch (loss->kind) {
@@ -191,6 +207,17 @@ static SKB_TARGET void SKB_FN(skb_loss_values)(const skb_loss_t *loss, SKB_ROWS,
         SKB_FN(skb_multinomial_values)(n, y, score, loss->n_outputs, score_stride, base, out);
         break;
     case SKB_GAUSSIAN: SKB_FN(skb_gaussian_values)(n, y, score, score + score_stride, base, out); break;
+    case SKB_QUANTILE:
+        for (ptrdiff_t i = 0; i < n; i++)
+            out[i] = 0.0;
+        for (int k = 0; k < loss->n_outputs; k++)
+            SKB_FN(skb_quantile_values)(n, y, score + k * score_stride, base[k], loss->table[k], loss->param[0], out);
+        break;
+    case SKB_HUBER: SKB_FN(skb_huber_values)(n, y, score, base[0], loss->param[0], out); break;
+    case SKB_PSEUDO_HUBER: SKB_FN(skb_pseudo_huber_values)(n, y, score, base[0], loss->param[0], out); break;
+    case SKB_EXPECTILE: SKB_FN(skb_expectile_values)(n, y, score, base[0], loss->param[0], out); break;
+    case SKB_MULTI_LABEL:
+    case SKB_MULTI_SQUARED: SKB_FN(skb_table_values)(loss, n, y, score, score_stride, base, out); break;
     }
 }
 

@@ -1,0 +1,57 @@
+"""Losses. A new one is a class in the file of its family, a kind in ``_engine/losses``, and a line in ``_make``."""
+
+from skboost._losses._base import (
+    LARGEST_TARGET,
+    LOG_MEAN_MAX,
+    LOG_ODDS_MAX,
+    LOG_SD_MAX,
+    Loss,
+    class_weights,
+    mean_and_deviation,
+    number_targets,
+    weighted_mean,
+    weighted_quantile,
+)
+from skboost._losses._classes import BinaryLogLoss, MultinomialLogLoss
+from skboost._losses._gaussian import Gaussian
+from skboost._losses._intercept import fit_intercept
+from skboost._losses._location import (
+    AbsoluteError,
+    Expectile,
+    Huber,
+    MultiSquaredError,
+    PseudoHuber,
+    Quantile,
+    SquaredError,
+)
+from skboost._losses._log_link import Gamma, Poisson, Tweedie
+from skboost._losses._make import REGRESSION, make_loss
+
+__all__ = [
+    "LARGEST_TARGET",
+    "LOG_MEAN_MAX",
+    "LOG_ODDS_MAX",
+    "LOG_SD_MAX",
+    "REGRESSION",
+    "AbsoluteError",
+    "BinaryLogLoss",
+    "Expectile",
+    "Gamma",
+    "Gaussian",
+    "Huber",
+    "Loss",
+    "MultiSquaredError",
+    "MultinomialLogLoss",
+    "Poisson",
+    "PseudoHuber",
+    "Quantile",
+    "SquaredError",
+    "Tweedie",
+    "class_weights",
+    "fit_intercept",
+    "make_loss",
+    "mean_and_deviation",
+    "number_targets",
+    "weighted_mean",
+    "weighted_quantile",
+]

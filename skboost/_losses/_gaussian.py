@@ -1,0 +1,63 @@
+"""Normal distribution with predicted mean and standard deviation."""
+
+import math
+
+import numpy as np
+
+from skboost._losses._base import LOG_SD_MAX, Loss, check_magnitude, check_spread, mean_and_deviation
+
+
+class Gaussian(Loss):
+    """Negative log-likelihood of a normal distribution; the outputs are its mean and the log of its standard deviation.
+
+    Raw scores live on the standardised target (y - centre) / scale. The scale is a power of two just below the standard
+    deviation, so multiplying the target by a power of two multiplies the predictions by it, bit for bit. Predicted
+    standard deviations are clamped to 2e-9 and 5e8 times the scale, where the log standard deviation is -20 and 20.
+    """
+
+    name = "gaussian"
+    kind = 4
+    n_outputs = 2
+    predicts_spread = True
+
+    def __init__(self, centre=0.0, scale=1.0):
+        self.centre = centre
+        self.scale = scale
+
+    def __repr__(self):
+        return f"{type(self).__name__}(centre={self.centre!r}, scale={self.scale!r})"
+
+    def check_domain(self, y, name="y"):
+        check_magnitude(self.name, y, name, 1e140)
+
+    def check_target(self, y, sample_weight=None):
+        # Predicted variances, up to (5e8 scale)^2, are finite.
+        check_spread(self.name, y, 1e140)
+        self.check_domain(y)
+
+    def bind(self, y, sample_weight=None):
+        centre, deviation = mean_and_deviation(y, sample_weight)
+        size = float(np.abs(y).max(initial=0.0))
+        if deviation <= 4 * np.finfo(np.float64).eps * size:
+            # A constant target up to rounding.
+            deviation = 2.0**-26 * (size or 1.0)
+        return Gaussian(centre, math.ldexp(1.0, math.frexp(deviation)[1] - 1))
+
+    def to_internal(self, y):
+        return (np.ascontiguousarray(y, dtype=np.float64) - self.centre) / self.scale
+
+    def base_score(self, y, sample_weight=None):
+        mean, deviation = mean_and_deviation(y, sample_weight)
+        return np.array([mean, math.log(deviation) if deviation > 2.0**-20 else 0.0])
+
+    def inverse_link(self, raw):
+        return self.mean_variance(raw)[0]
+
+    def saturated(self, y):
+        return np.full(len(y), -np.inf)
+
+    def mean_variance(self, raw):
+        """Return (mean, variance) of the predicted distributions in units of the target."""
+        raw = np.asarray(raw, dtype=np.float64)
+        deviation = np.exp(np.clip(raw[..., 1], -LOG_SD_MAX, LOG_SD_MAX)) * self.scale
+        return self.centre + self.scale * raw[..., 0], deviation * deviation
