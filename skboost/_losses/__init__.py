@@ -12,7 +12,7 @@ from skboost._losses._base import (
     weighted_mean,
     weighted_quantile,
 )
-from skboost._losses._classes import BinaryLogLoss, MultinomialLogLoss
+from skboost._losses._classes import BinaryLogLoss, MultiLabelLogLoss, MultinomialLogLoss
 from skboost._losses._gaussian import Gaussian
 from skboost._losses._intercept import fit_intercept
 from skboost._losses._location import (
@@ -40,6 +40,7 @@ __all__ = [
     "Gaussian",
     "Huber",
     "Loss",
+    "MultiLabelLogLoss",
     "MultiSquaredError",
     "MultinomialLogLoss",
     "Poisson",

@@ -41,10 +41,11 @@ class Loss:
     leaf_curvature : float
         Constant that multiplies the weights in the denominators of gradient leaves. Steps are stable while the learning
         rate times second derivative over `leaf_curvature` is below 2. It is 1 but for the multinomial log loss and for
-        "poisson", whose second derivative has no bound: there it is the value at the base score, once ``bind`` has seen
-        it.
+        "poisson" and "tweedie", whose second derivatives have no bound: there it is the mean at the base score, once
+        ``bind`` has seen it.
     needs_noise_variance : bool
-        Whether the loss is a likelihood only after division by a variance, the estimators' ``noise_variance``.
+        Whether the loss is a likelihood only after division by a variance or dispersion, the estimators'
+        ``noise_variance``.
     predicts_spread : bool
         Whether there is a ``mean_variance``.
     log_link : bool
@@ -53,7 +54,7 @@ class Loss:
         Size of raw scores from which on the loss is flat, or no numbers are left.
     renews_leaves : bool
         Whether leaves take a quantile of their residuals instead of a gradient step.
-    uncertainty : {"regression", "distribution", "classes", None}
+    uncertainty : {"regression", "distribution", "classes", "labels", None}
         How members are decomposed; None where the loss allows none.
     table : ndarray or None
         What the engine looks up: targets of several columns by their number, or the levels of quantiles.

@@ -14,6 +14,7 @@ class BinaryLogLoss(Loss):
     name = "log_loss"
     kind = 2
     largest_score = LOG_ODDS_MAX
+    uncertainty = "classes"
 
     def strata(self, y):
         return y
@@ -38,6 +39,47 @@ class BinaryLogLoss(Loss):
         return np.stack([log_expit(-raw), log_expit(raw)], axis=-1)
 
 
+class MultiLabelLogLoss(Loss):
+    """Sum of the log losses of several labels, any of which a row may have; one log-odds per label.
+
+    The internal target of a row is the number of its label set in `table`.
+
+    Parameters
+    ----------
+    table : ndarray of shape (n_sets, n_labels)
+        Label sets of zeros and ones.
+    """
+
+    name = "log_loss"
+    kind = 15
+    largest_score = LOG_ODDS_MAX
+    uncertainty = "labels"
+
+    def __init__(self, table):
+        self.table = np.ascontiguousarray(table, dtype=np.float64)
+        self.n_outputs = self.table.shape[1]
+
+    def __repr__(self):
+        return f"{type(self).__name__}(n_labels={self.n_outputs})"
+
+    def with_targets(self, table):
+        return MultiLabelLogLoss(table)
+
+    def user_target(self, y):
+        return self.table[y.astype(np.intp)].astype(np.intp)
+
+    def base_score(self, y, sample_weight=None):
+        one = BinaryLogLoss()
+        return np.array([one.base_score(column[y.astype(np.intp)], sample_weight)[0] for column in self.table.T])
+
+    def inverse_link(self, raw):
+        return expit(np.asarray(raw, dtype=np.float64))
+
+    def log_inverse_link(self, raw):
+        """Return the logarithms of the predictions, finite also where these round to 0."""
+        return log_expit(np.asarray(raw, dtype=np.float64))
+
+
 class MultinomialLogLoss(Loss):
     """Log loss of three or more classes; one raw score per class, predictions are softmax probabilities.
 
@@ -49,6 +91,7 @@ class MultinomialLogLoss(Loss):
     name = "log_loss"
     kind = 3
     largest_score = LOG_ODDS_MAX
+    uncertainty = "classes"
 
     def __init__(self, n_classes):
         self.n_outputs = n_classes

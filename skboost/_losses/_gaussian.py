@@ -19,6 +19,7 @@ class Gaussian(Loss):
     kind = 4
     n_outputs = 2
     predicts_spread = True
+    uncertainty = "distribution"
 
     def __init__(self, centre=0.0, scale=1.0):
         self.centre = centre

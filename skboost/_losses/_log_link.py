@@ -8,6 +8,9 @@ from scipy.special import xlogy
 
 from skboost._losses._base import LARGEST_TARGET, LOG_MEAN_MAX, Loss, check_magnitude, weighted_mean
 
+# Dispersion of targets that a model meets exactly.
+LEAST_DISPERSION = 1e-12
+
 
 class LogLinkLoss(Loss):
     """Base of the losses of positive means with a log link, where the mean of a target is the best constant.
@@ -49,6 +52,18 @@ class LogLinkLoss(Loss):
     def base_score(self, y, sample_weight=None):
         return np.array([math.log(weighted_mean(y, sample_weight))])
 
+    def spread(self, y, score, base, sample_weight=None):
+        """Return the dispersion, which is the mean deviance."""
+        deviance = 2.0 * (
+            self.mean_loss(y, score, base, sample_weight) - weighted_mean(self.saturated(y), sample_weight)
+        )
+        return np.array([max(deviance, LEAST_DISPERSION)])
+
+    def noise_scales(self, noise_variance):
+        # Gradients of rows have the variance of the dispersion times the curvature.
+        scale = math.sqrt(noise_variance)
+        return np.array([scale * math.sqrt(self.leaf_curvature)]), np.array([scale])
+
     def inverse_link(self, raw):
         return np.exp(np.clip(raw, -LOG_MEAN_MAX, LOG_MEAN_MAX))
 
@@ -74,6 +89,7 @@ class Gamma(LogLinkLoss):
     name = "gamma"
     kind = 5
     zero_allowed = False
+    needs_noise_variance = True
 
     def saturated(self, y):
         return 1.0 + np.log(y)
@@ -88,6 +104,7 @@ class Tweedie(LogLinkLoss):
 
     name = "tweedie"
     kind = 6
+    needs_noise_variance = True
 
     def __init__(self, power=1.5):
         if not 1 < power < 2:
@@ -97,6 +114,11 @@ class Tweedie(LogLinkLoss):
 
     def __repr__(self):
         return f"{type(self).__name__}(power={self.power!r})"
+
+    def bind(self, y, sample_weight=None):
+        bound = copy.copy(self)
+        bound.leaf_curvature = weighted_mean(y, sample_weight) ** (2 - self.power)
+        return bound
 
     def saturated(self, y):
         factor = 1 / (self.power - 1) + 1 / (2 - self.power)

@@ -210,12 +210,16 @@ class BaseSGLB(BaseEstimator):
         y, table = self._number_target(y)
         data = check_training_data(self, X, y, sample_weight)
         loss = self._make_loss(data, table)
+        if table is not None:
+            data = replace(data, classes=None)
         if loss.n_outputs > MOST_OUTPUTS:
-            raise ValueError(f"At most {MOST_OUTPUTS} classes or targets are supported, y has {loss.n_outputs}.")
+            raise ValueError(f"At most {MOST_OUTPUTS} classes are supported, y has {loss.n_outputs}.")
         given = None
         if X_val is not None:
-            y_val, table = self._number_target(y_val, "y_val")
-            given = check_validation_data(self, X_val, y_val, sample_weight_val, data.classes), table
+            y_val, table_val = self._number_target(y_val, "y_val")
+            if (table is None) != (table_val is None) or (table is not None and table.shape[1] != table_val.shape[1]):
+                raise ValueError("y_val must have the columns of y.")
+            given = check_validation_data(self, X_val, y_val, sample_weight_val, data.classes), table_val
         return self._fit_state(data, loss, given)
 
     def _check_params_jointly(self):
@@ -631,9 +635,11 @@ class StageClassifier(ClassifierMixin, BaseEstimator):
 
     @property
     def classes_(self):
-        return self.classes
+        return np.arange(self.raw.shape[1]) if self.classes is None else self.classes
 
     def predict(self, X):
+        if self.classes is None:
+            return (self.raw > 0).astype(np.intp)
         return self.classes[np.argmax(self.proba, axis=1)]
 
     def predict_proba(self, X):

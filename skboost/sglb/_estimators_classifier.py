@@ -2,9 +2,11 @@
 
 import numpy as np
 from sklearn.base import ClassifierMixin
+from sklearn.utils.multiclass import type_of_target
 
 from skboost._compat import StrOptions
-from skboost._losses import make_loss
+from skboost._losses import MultiLabelLogLoss, make_loss, number_targets
+from skboost._uncertainty import Decomposition
 from skboost._validation import apply_class_weight
 from skboost.sglb import _support
 from skboost.sglb._estimators_base import BaseSGLB, StageClassifier
@@ -20,7 +22,8 @@ class SGLBClassifier(ClassifierMixin, BaseSGLB):
     Parameters
     ----------
     loss : {"log_loss"}, default="log_loss"
-        Binary or multinomial log loss, by the number of classes.
+        Binary or multinomial log loss, by the number of classes. Where y is a table of zeros and ones with several
+        columns, each is a label of its own: the sum of their binary log losses.
     n_estimators : int, default=1000
         Number of boosting iterations. Each grows one tree, with vector leaves when the loss has several outputs.
     learning_rate : float, default=0.1
@@ -285,8 +288,27 @@ class SGLBClassifier(ClassifierMixin, BaseSGLB):
         self.random_state = random_state
         self.verbose = verbose
 
+    def __sklearn_tags__(self):
+        tags = super().__sklearn_tags__()
+        tags.classifier_tags.multi_label = True
+        return tags
+
+    def _number_target(self, y, name="y"):
+        if not (np.ndim(y) == 2 or hasattr(y, "toarray")) or type_of_target(y, name) != "multilabel-indicator":
+            return y, None
+        if self.class_weight is not None:
+            raise ValueError(f"class_weight={self.class_weight!r} does not go with {name} of several labels.")
+        return number_targets(y.toarray() if hasattr(y, "toarray") else np.asarray(y))
+
     def _make_loss(self, data, table):
+        if table is not None:
+            return MultiLabelLogLoss(table[data.classes.astype(np.intp)])
         return make_loss(self.loss, n_classes=len(data.classes))
+
+    def _collect(self, chain, monitor, task, record):
+        state = super()._collect(chain, monitor, task, record)
+        state.setdefault("classes_", np.arange(task.loss.n_outputs))
+        return state
 
     def _weights(self, data):
         if self.class_weight is None:
@@ -318,7 +340,7 @@ class SGLBClassifier(ClassifierMixin, BaseSGLB):
         Returns
         -------
         ndarray of shape (n_samples,) or (n_samples, n_classes)
-            Log-odds of ``classes_[1]`` for two classes, else a score per class.
+            Log-odds of ``classes_[1]`` for two classes, of each label where there are several, else a score per class.
         """
         raw = self._raw(X)
         return raw[:, 0] if raw.shape[1] == 1 else raw
@@ -349,8 +371,8 @@ class SGLBClassifier(ClassifierMixin, BaseSGLB):
 
         Returns
         -------
-        ndarray of shape (n_samples, n_classes)
-            Probabilities in the order of `classes_`.
+        ndarray of shape (n_samples, n_classes) or (n_samples, n_labels)
+            Probabilities in the order of `classes_`; with several labels that of each label.
         """
         return self._proba(self._raw(X), self._loss)
 
@@ -396,8 +418,8 @@ class SGLBClassifier(ClassifierMixin, BaseSGLB):
 
         Returns
         -------
-        ndarray of shape (n_samples,)
-            Class labels.
+        ndarray of shape (n_samples,) or (n_samples, n_labels)
+            Class labels; with several labels 1 where a row has the label, else 0.
         """
         return self._labels(self._raw(X))
 
@@ -418,6 +440,8 @@ class SGLBClassifier(ClassifierMixin, BaseSGLB):
             yield self._labels(raw)
 
     def _labels(self, raw):
+        if self._loss.uncertainty == "labels":
+            return (raw > 0).astype(np.intp)
         # A raw score of exactly 0 is a tie and goes to the first class, as argmax does with equal probabilities.
         return self.classes_[(raw[:, 0] > 0).astype(np.intp) if raw.shape[1] == 1 else np.argmax(raw, axis=1)]
 
@@ -466,7 +490,8 @@ class SGLBClassifier(ClassifierMixin, BaseSGLB):
         -------
         Uncertainty
             Entropies in nats: `total` of the mean probabilities, `data` the mean over members, `knowledge` the
-            difference (the mutual information between label and member).
+            difference (the mutual information between label and member). With several labels all have one column per
+            label, and `mean` is the probability of the label.
 
         Raises
         ------
@@ -474,6 +499,11 @@ class SGLBClassifier(ClassifierMixin, BaseSGLB):
             If `n_members` is neither None nor an integer of at least 1, or needs more iterations than there are.
         """
         counts, raw, variance, support = self._member_support(X, n_members)
+        if self._loss.uncertainty == "labels":
+            labels = [_support.binary(raw[..., k], variance) for k in range(raw.shape[-1])]
+            mean = np.stack([parts.mean[:, 1] for parts in labels], axis=1)
+            rest = (np.stack([part[i] for part in labels], axis=1) for i in range(1, 4))
+            return self._as_uncertainty(Decomposition(mean, *rest), support, counts)
         one_score = raw.shape[-1] == 1
         parts = _support.binary(raw[..., 0], variance) if one_score else _support.multinomial(raw, variance)
         return self._as_uncertainty(parts, support, counts)

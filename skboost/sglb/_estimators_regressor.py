@@ -170,7 +170,8 @@ class SGLBRegressor(RegressorMixin, BaseSGLB):
         without early stopping.
     noise_variance_ : float or ndarray of shape (n_outputs,)
         Variance v of the target around the model that scales the noise; 1 for losses that are likelihoods. For
-        quantiles the variance of a fitted constant times the number of rows, under a Laplace law of unequal sides.
+        quantiles the variance of a fitted constant times the number of rows, under a Laplace law of unequal sides; for
+        "gamma" and "tweedie" the dispersion, the mean deviance.
     diffusion_temperature_ : float
         T in use, 0 when the noise is off.
     shrink_factors_ : ndarray of shape (`n_iter_`,)
@@ -493,7 +494,7 @@ class SGLBRegressor(RegressorMixin, BaseSGLB):
         if self._loss.predicts_spread:
             parts = _support.gaussian(*self._loss.mean_variance(raw), variance)
         elif self._loss.log_link:
-            parts = _support.log_link(self._from_raw(raw, self._loss), variance)
+            parts = _support.log_link(self._from_raw(raw, self._loss), self._offset_variance(variance))
         else:
             parts = _support.regression(self._from_raw(raw, self._loss), self._offset_variance(variance))
         return self._as_uncertainty(parts, support, counts)
