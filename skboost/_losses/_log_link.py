@@ -19,9 +19,12 @@ class LogLinkLoss(Loss):
     ----------
     zero_allowed : bool
         Whether a target may be 0.
+    power : float
+        Power of the mean that the variance of a target follows.
     """
 
     zero_allowed = True
+    power = 1.0
     log_link = True
     largest_score = LOG_MEAN_MAX
 
@@ -53,11 +56,10 @@ class LogLinkLoss(Loss):
         return np.array([math.log(weighted_mean(y, sample_weight))])
 
     def spread(self, y, score, base, sample_weight=None):
-        """Return the dispersion, which is the mean deviance."""
-        deviance = 2.0 * (
-            self.mean_loss(y, score, base, sample_weight) - weighted_mean(self.saturated(y), sample_weight)
-        )
-        return np.array([max(deviance, LEAST_DISPERSION)])
+        """Return the dispersion by Pearson's estimate: the variance of targets over their mean to the power."""
+        mean = self.inverse_link(base[0] + score[0])
+        found = weighted_mean(np.square((y - mean) / mean ** (0.5 * self.power)), sample_weight)
+        return np.array([max(found, LEAST_DISPERSION)])
 
     def noise_scales(self, noise_variance):
         # Gradients of rows have the variance of the dispersion times the curvature.
@@ -89,6 +91,7 @@ class Gamma(LogLinkLoss):
     name = "gamma"
     kind = 5
     zero_allowed = False
+    power = 2.0
     needs_noise_variance = True
 
     def saturated(self, y):

@@ -171,7 +171,7 @@ class SGLBRegressor(RegressorMixin, BaseSGLB):
     noise_variance_ : float or ndarray of shape (n_outputs,)
         Variance v of the target around the model that scales the noise; 1 for losses that are likelihoods. For
         quantiles the variance of a fitted constant times the number of rows, under a Laplace law of unequal sides; for
-        "gamma" and "tweedie" the dispersion, the mean deviance.
+        "gamma" and "tweedie" the dispersion, by Pearson's estimate.
     diffusion_temperature_ : float
         T in use, 0 when the noise is off.
     shrink_factors_ : ndarray of shape (`n_iter_`,)

@@ -29,7 +29,9 @@ BAD_DATA = [
     ((X_GOOD, [0, 1, 2, 3, 4, NAN]), {}, "NaN"),
     ((X_GOOD, [0, 1, 2, 3, 4, INF]), {}, "infinity"),
     ((X_GOOD, Y_GOOD[:5]), {}, "inconsistent numbers of samples"),
-    ((X_GOOD, np.stack([Y_GOOD, Y_GOOD], axis=1)), {}, "1d array|1D"),
+    ((X_GOOD, np.zeros((6, 2, 2))), {}, "1d array|1D|dim 3"),
+    ((X_GOOD, np.stack([Y_GOOD, np.full(6, NAN)], axis=1)), {}, "NaN"),
+    ((X_GOOD, np.stack([Y_GOOD, Y_GOOD], axis=1)[:5]), {}, "inconsistent numbers of samples"),
     ((X_GOOD[:, 0], Y_GOOD), {}, "2D array"),
     ((X_GOOD[None], Y_GOOD), {}, "dim 3"),
     ((X_GOOD[:0], Y_GOOD[:0]), {}, "0 sample"),
@@ -63,7 +65,8 @@ def test_bad_data(data, fit, message, no_training):
         (["a"] * 6, "one class"),
         ([0, 1, 2, 3, 4, NAN], "NaN"),
         ([0.5, 0.1, 0.2, 0.3, 0.4, 0.5], "Unknown label type"),
-        ([[0, 1]] * 6, "1d array|multilabel|shape"),
+        ([[0, 1]] * 6, "one class"),
+        ([[0, 2], [1, 3]] * 3, "1d array|multi|shape"),
     ],
 )
 def test_bad_labels(y, message, no_training):
@@ -107,7 +110,10 @@ def test_sparse_input_is_refused(no_training):
 # ---- bad parameters
 
 BAD_PARAMETERS = {
-    "loss": ["unknown", None, "absolute_error", 1],
+    "loss": ["unknown", None, "Poisson", 1],
+    "quantile": [0, 1, -0.1, NAN, "0.5"],
+    "delta": [0, -1, NAN, "1"],
+    "power": [1, 2, 2.5, NAN, None, "1.5"],
     "n_estimators": [0, -1, 1.5, "10", None],
     "learning_rate": [0, -0.1, 1.01, NAN, INF, "0.1", None],
     "grow_policy": ["unknown", None, 1],
@@ -156,7 +162,7 @@ ESTIMATORS = {"regressor": SGLBRegressor, "classifier": SGLBClassifier}
 @pytest.mark.parametrize("kind", ESTIMATORS)
 def test_the_table_of_bad_values_has_every_parameter(kind):
     assert set(ESTIMATORS[kind]().get_params()) <= set(BAD_PARAMETERS)
-    only_other = {"regressor": {"class_weight"}, "classifier": {"noise_variance"}}[kind]
+    only_other = {"regressor": {"class_weight"}, "classifier": {"noise_variance", "quantile", "delta", "power"}}[kind]
     assert set(BAD_PARAMETERS) - set(ESTIMATORS[kind]().get_params()) == only_other
 
 
