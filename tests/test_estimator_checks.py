@@ -22,7 +22,7 @@ VARIANTS = [
     SGLBRegressor(n_estimators=20, loss="quantile", quantile=[0.1, 0.5, 0.9], grow_policy="lossguide"),
     SGLBRegressor(n_estimators=20, loss="huber"),
     SGLBRegressor(n_estimators=20, loss="pseudo_huber", leaf_estimation="newton"),
-    SGLBRegressor(n_estimators=20, loss="expectile", quantile=0.8),
+    SGLBRegressor(n_estimators=60, loss="expectile", quantile=0.8),
     SGLBRegressor(n_estimators=20, loss="gamma"),
     SGLBRegressor(n_estimators=20, loss="tweedie", power=1.2, leaf_estimation="newton"),
     SGLBRegressor(n_estimators=30, grow_policy="depthwise", leaf_estimation="newton"),
