@@ -56,8 +56,8 @@ def make_model(library, task, trees):
         loss = {"frequency": "poisson", "severity": "gamma", "premium": "tweedie"}[task]
         return SGLBRegressor(
             loss=loss, n_estimators=trees, learning_rate=0.1, grow_policy="lossguide", max_leaf_nodes=15,
-            max_depth=None, min_samples_leaf=100, l2_regularization=1.0, leaf_estimation="newton", posterior_sampling=False, n_jobs=2,
-            random_state=0,
+            max_depth=None, min_samples_leaf=100, l2_regularization=1.0, leaf_estimation="newton",
+            posterior_sampling=False, n_jobs=2, random_state=0,
         )  # fmt: skip
     from lightgbm import LGBMRegressor
 
