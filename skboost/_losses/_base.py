@@ -36,6 +36,8 @@ class Loss:
         Value of the estimators' parameter ``loss``.
     kind, n_outputs, params : int, int, tuple of float
         What the engine knows of the loss.
+    n_targets : int
+        Number of columns of y.
     constant_hessian : bool
         Whether the second derivative is 1 everywhere.
     leaf_curvature : float
@@ -63,6 +65,7 @@ class Loss:
     name = ""
     kind = -1
     n_outputs = 1
+    n_targets = 1
     params = ()
     constant_hessian = False
     leaf_curvature = 1.0

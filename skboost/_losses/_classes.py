@@ -57,7 +57,7 @@ class MultiLabelLogLoss(Loss):
 
     def __init__(self, table):
         self.table = np.ascontiguousarray(table, dtype=np.float64)
-        self.n_outputs = self.table.shape[1]
+        self.n_outputs = self.n_targets = self.table.shape[1]
 
     def __repr__(self):
         return f"{type(self).__name__}(n_labels={self.n_outputs})"

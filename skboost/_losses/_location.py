@@ -238,7 +238,7 @@ class MultiSquaredError(LocationLoss):
 
     def __init__(self, targets):
         self.targets = np.ascontiguousarray(targets, dtype=np.float64)
-        self.n_outputs = self.targets.shape[1]
+        self.n_outputs = self.n_targets = self.targets.shape[1]
         self.centre, self.scale = np.zeros(self.n_outputs), np.ones(self.n_outputs)
         self.table = self.targets
 

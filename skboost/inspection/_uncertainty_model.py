@@ -22,6 +22,8 @@ def check_uncertain(estimator):
             "last step, and rows that the steps before have transformed."
         )
     check_is_fitted(estimator)
+    if (n_outputs := getattr(estimator, "n_outputs_", 1)) > 1:
+        raise ValueError(f"Pictures show one target or label, {type(estimator).__name__} was fitted with {n_outputs}.")
 
 
 def members_argument(estimator, n_members):

@@ -345,6 +345,7 @@ class BaseSGLB(BaseEstimator):
             "_mean_add": forest.mean_coefficients(_averaged_states(n_iter, record.cycle)),
             "_empty_variance": record.empty_variance,
             "n_iter_": n_iter,
+            "n_outputs_": task.loss.n_targets,
             "train_score_": np.array(monitor.train_scores),
             "validation_score_": np.array(monitor.validation_scores),
             "noise_variance_": record.noise_variance,

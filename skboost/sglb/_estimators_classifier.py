@@ -148,6 +148,8 @@ class SGLBClassifier(ClassifierMixin, BaseSGLB):
         Names of the columns; only when all are strings.
     n_iter_ : int
         Iterations of the fitted model.
+    n_outputs_ : int
+        Number of labels where y had several columns, else 1.
     feature_importances_ : ndarray of shape (`n_features_in_`,)
         Share of each column in the gain of all splits; sums to 1, or all 0 when nothing was split.
     train_score_, validation_score_ : ndarray of shape (n_scored,)
