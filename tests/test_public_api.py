@@ -23,6 +23,9 @@ POSITIONAL = {"estimator", "kernel"}
 BY_EVIDENCE = object()
 SGLB_PARAMETERS = {
     "loss": {"SGLBRegressor": "squared_error", "SGLBClassifier": "log_loss"},
+    "quantile": {"SGLBRegressor": None},
+    "delta": {"SGLBRegressor": None},
+    "power": {"SGLBRegressor": 1.5},
     "n_estimators": 1000,
     "learning_rate": 0.1,
     "grow_policy": "symmetric",
