@@ -66,11 +66,27 @@ CHANGES = {
 }
 # What these do needs a second fit, is printed, or must not change the result; tests of their own below.
 ELSEWHERE = {"warm_start", "verbose", "n_jobs"}
+# Constants of losses, with the loss that has them.
+CONSTANTS = {
+    "quantile": {"loss": "quantile", "quantile": 0.8},
+    "delta": {"loss": "huber", "delta": 0.1},
+    "power": {"loss": "tweedie", "power": 1.1},
+}
 
 
 @pytest.mark.parametrize("loss", ["squared_error", "binary"])
 def test_the_table_of_changes_has_every_parameter(loss):
-    assert set(make_estimator(loss).get_params()) <= set(CHANGES) | ELSEWHERE
+    assert set(make_estimator(loss).get_params()) <= set(CHANGES) | ELSEWHERE | set(CONSTANTS)
+
+
+@pytest.mark.parametrize("name", CONSTANTS)
+def test_a_changed_constant_of_a_loss_changes_the_model(name):
+    rng = np.random.default_rng(0)
+    X, y = rng.uniform(size=(80, 2)), rng.gamma(2.0, size=80)
+    params = {"n_estimators": 20, "random_state": 0} | CONSTANTS[name]
+    base = {key: value for key, value in params.items() if key != name}
+    changed, unchanged = (SGLBRegressor(**options).fit(X, y).predict(X) for options in (params, base))
+    assert not np.array_equal(changed, unchanged)
 
 
 @pytest.mark.parametrize("loss", ["squared_error", "binary", "gaussian", "poisson", "multiclass"])
