@@ -1,4 +1,4 @@
-"""Measures of what uncertainties are good for."""
+"""Measures of what uncertainties are good for, and of how well risks order times."""
 
 from skboost._retention import (
     f1_retention_auc,
@@ -7,8 +7,10 @@ from skboost._retention import (
     retention_auc,
     retention_curve,
 )
+from skboost._survival import concordance_index
 
 __all__ = [
+    "concordance_index",
     "f1_retention_auc",
     "f1_retention_curve",
     "prediction_rejection_ratio",

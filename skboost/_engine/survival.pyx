@@ -172,8 +172,12 @@ cdef class RiskSets:
         return np.asarray(sums)[::2].copy(), top
 
 
-cdef whole_weights(weight, Py_ssize_t n):
-    """Return (weights as whole numbers, float64, whose sum is exact; the unit, a power of two)."""
+def whole_weights(weight, Py_ssize_t n):
+    """Return (weights as whole numbers, float64, whose sum is exact; their unit, a power of two).
+
+    The unit is about n times the largest weight over 2^52, so that whole numbers stay exact, and a positive weight
+    never becomes zero. None stands for ones.
+    """
     if weight is None:
         return np.ones(n), 1.0
     weight = np.asarray(weight, dtype=np.float64)

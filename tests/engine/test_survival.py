@@ -12,9 +12,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from numpy.testing import assert_allclose, assert_array_equal
 from oracles import survival as oracle
+from skboost._engine.survival import RiskSets
 
 import skboost
-from skboost._engine.survival import RiskSets
 
 FLOAT_EPS = np.finfo(np.float32).eps
 

@@ -56,7 +56,9 @@ def aft_value(lower, upper, score, distribution, scale):
 def _slope_of_pdf(law, z):
     """Derivative of the density, z finite."""
     pdf = law.pdf(z)
-    return pdf * {"norm": lambda: -z, "logistic": lambda: -np.tanh(z / 2), "gumbel_l": lambda: 1 - np.exp(z)}[law.name]()
+    return (
+        pdf * {"norm": lambda: -z, "logistic": lambda: -np.tanh(z / 2), "gumbel_l": lambda: 1 - np.exp(z)}[law.name]()
+    )
 
 
 def aft_derivatives(lower, upper, score, distribution, scale):

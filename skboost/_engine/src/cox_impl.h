@@ -12,51 +12,12 @@
 #include <math.h>
 #include <stddef.h>
 #include <stdint.h>
+#include "wide.h"
 
 #define SKB_COX_LEAST (-50.0)
 #define SKB_COX_GRID_BITS 73
 #define SKB_COX_FLOAT_MAX 1e30
 #define SKB_COX_AHEAD 16
-
-/* low word, high word */
-typedef struct {
-    uint64_t low, high;
-} skb_wide;
-
-static inline void skb_cox_add(skb_wide *sum, uint64_t low, uint64_t high)
-{
-    sum->low += low;
-    sum->high += high + (sum->low < low);
-}
-
-/* sum += a * b for a, b < 2^53, shifted to the left by `shift` bits below 64. */
-static inline void skb_cox_add_product(skb_wide *sum, uint64_t a, uint64_t b, int shift)
-{
-#if defined(__SIZEOF_INT128__) && !defined(SKB_NO_INT128)
-    unsigned __int128 product = ((unsigned __int128)a * b) << shift;
-    skb_cox_add(sum, (uint64_t)product, (uint64_t)(product >> 64));
-#else
-    uint64_t a1 = a >> 32, a0 = a & 0xffffffff, b1 = b >> 32, b0 = b & 0xffffffff;
-    uint64_t outer[3] = {a0 * b0, a1 * b0 + a0 * b1, a1 * b1}; /* a1, b1 < 2^21: the middle sum fits */
-    for (int k = 0; k < 3; k++) {
-        int by = 32 * k + shift;
-        uint64_t low = by < 64 ? outer[k] << by : 0;
-        uint64_t high = by == 0 ? 0 : by < 64 ? outer[k] >> (64 - by) : outer[k] << (by - 64);
-        skb_cox_add(sum, low, high);
-    }
-#endif
-}
-
-/* The nearest double of a sum below 2^127: it depends on the value alone, also after multiplication by a power of two. */
-static inline double skb_cox_round(skb_wide sum)
-{
-    if (sum.high == 0)
-        return (double)sum.low;
-    int shift = __builtin_clzll(sum.high);
-    uint64_t top = sum.high << shift | sum.low >> (64 - shift);
-    uint64_t rest = sum.low << shift; /* only whether bits are lost counts */
-    return (double)(top | (rest != 0)) * (double)(1ull << (64 - shift));
-}
 
 /* Risk sets from the last time to the first, then the sums of d / R and d / R^2 over the event times up to each time.
  * Rows order[start[t]:start[t + 1]] are those of time t with whole-number weights `units` in the same order, d[t] is the
@@ -73,10 +34,10 @@ static void skb_cox_risk_sums(
                 __builtin_prefetch(e + order[k - SKB_COX_AHEAD]);
             double scaled = e[order[k]] * 0x1p36;
             uint64_t whole = (uint64_t)scaled, rest = (uint64_t)((scaled - (double)whole) * 0x1p37);
-            skb_cox_add_product(&sum, units[k], whole, 37);
-            skb_cox_add_product(&sum, units[k], rest, 0);
+            skb_wide_add_product(&sum, units[k], whole, 37);
+            skb_wide_add_product(&sum, units[k], rest, 0);
         }
-        risk[t] = skb_cox_round(sum) * to_risk;
+        risk[t] = skb_wide_round(sum) * to_risk;
     }
     for (ptrdiff_t t = 0; t < n_times; t++) {
         if (d[t] > 0.0) {
