@@ -104,7 +104,7 @@ cdef int loss_from_object(object loss, loss_t *out) except -1:
 
 
 cdef bint is_known(int kind) noexcept:
-    return LOSS_SQUARED <= kind <= LOSS_EXPECTILE or LOSS_MULTI_LABEL <= kind <= LOSS_GIVEN
+    return LOSS_SQUARED <= kind <= LOSS_EXPECTILE or LOSS_AFT <= kind <= LOSS_GIVEN
 
 
 cdef bint outputs_fit(int kind, int n_outputs) noexcept:
@@ -121,21 +121,23 @@ cdef bint params_fit(int kind, tuple params) except -1:
         return len(params) and 1 < params[0] < 2
     if kind == LOSS_EXPECTILE:
         return len(params) and 0 < params[0] < 1
+    if kind == LOSS_AFT:
+        return len(params) > 1 and params[0] in (0, 1, 2) and 0 < params[1] < math.inf
     if kind in (LOSS_HUBER, LOSS_PSEUDO_HUBER, LOSS_QUANTILE):
         return len(params) and 0 < params[0] < math.inf
     return True
 
 
 cdef bint needs_table(int kind) noexcept:
-    return kind in (LOSS_QUANTILE, LOSS_MULTI_LABEL, LOSS_MULTI_SQUARED)
+    return kind in (LOSS_QUANTILE, LOSS_AFT, LOSS_MULTI_LABEL, LOSS_MULTI_SQUARED)
 
 
 cdef int table_columns(int kind, int n_outputs) noexcept:
-    return n_outputs
+    return 3 if kind == LOSS_AFT else n_outputs
 
 
 cdef bint targets_are_numbers(const loss_t *loss) noexcept nogil:
-    return loss.kind == LOSS_MULTI_LABEL or loss.kind == LOSS_MULTI_SQUARED
+    return loss.kind == LOSS_AFT or loss.kind == LOSS_MULTI_LABEL or loss.kind == LOSS_MULTI_SQUARED
 
 
 cdef int check_targets(const loss_t *loss, const double[::1] y) except -1:

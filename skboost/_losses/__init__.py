@@ -26,6 +26,7 @@ from skboost._losses._location import (
 )
 from skboost._losses._log_link import Gamma, Poisson, Tweedie
 from skboost._losses._make import REGRESSION, make_loss
+from skboost._losses._survival import AcceleratedFailureTime, Cox, SurvivalLoss
 
 __all__ = [
     "LARGEST_TARGET",
@@ -34,7 +35,9 @@ __all__ = [
     "LOG_SD_MAX",
     "REGRESSION",
     "AbsoluteError",
+    "AcceleratedFailureTime",
     "BinaryLogLoss",
+    "Cox",
     "Expectile",
     "Gamma",
     "Gaussian",
@@ -47,6 +50,7 @@ __all__ = [
     "PseudoHuber",
     "Quantile",
     "SquaredError",
+    "SurvivalLoss",
     "Tweedie",
     "class_weights",
     "fit_intercept",

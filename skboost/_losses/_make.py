@@ -4,6 +4,7 @@ from skboost._losses._classes import BinaryLogLoss, MultinomialLogLoss
 from skboost._losses._gaussian import Gaussian
 from skboost._losses._location import AbsoluteError, Expectile, Huber, PseudoHuber, Quantile, SquaredError
 from skboost._losses._log_link import Gamma, Poisson, Tweedie
+from skboost._losses._survival import AcceleratedFailureTime, Cox
 
 REGRESSION = {
     "squared_error": SquaredError,
@@ -16,6 +17,8 @@ REGRESSION = {
     "gamma": Gamma,
     "tweedie": Tweedie,
     "gaussian": Gaussian,
+    "cox": Cox,
+    "aft": AcceleratedFailureTime,
 }
 
 

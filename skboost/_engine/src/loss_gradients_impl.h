@@ -173,6 +173,7 @@ static SKB_TARGET void SKB_GRAD(skb_gaussian_natural)(
 
 #include "location_gradients_impl.h"
 #include "table_gradients_impl.h"
+#include "survival_gradients_impl.h"
 
 static SKB_TARGET void SKB_GRAD(skb_loss_gradients)(
     const skb_loss_t *loss, SKB_ROWS, SKB_OUTPUTS, int hessian, SKB_REAL *grad, SKB_REAL *hess, ptrdiff_t grad_stride)
@@ -203,6 +204,10 @@ static SKB_TARGET void SKB_GRAD(skb_loss_gradients)(
         SKB_GRAD(skb_pseudo_huber_gradients)(n, y, score, base[0], loss->param[0], grad, second);
         break;
     case SKB_EXPECTILE: SKB_GRAD(skb_expectile_gradients)(n, y, score, base[0], loss->param[0], grad, second); break;
+    case SKB_AFT:
+        SKB_GRAD(skb_aft_gradients)
+        (n, y, score, loss->table, loss->table_width, base[0], (int)loss->param[0], loss->param[1], grad, second);
+        break;
     case SKB_MULTI_LABEL:
     case SKB_MULTI_SQUARED:
         SKB_GRAD(skb_table_gradients)(loss, n, y, score, score_stride, base, grad, second, grad_stride);

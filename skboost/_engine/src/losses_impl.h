@@ -14,7 +14,7 @@
 enum {
     SKB_SQUARED, SKB_POISSON, SKB_BINARY, SKB_MULTINOMIAL, SKB_GAUSSIAN, SKB_GAMMA, SKB_TWEEDIE,
     SKB_QUANTILE, SKB_HUBER, SKB_PSEUDO_HUBER, SKB_EXPECTILE,
-    SKB_MULTI_LABEL = 15, SKB_MULTI_SQUARED, SKB_GIVEN
+    SKB_AFT = 14, SKB_MULTI_LABEL, SKB_MULTI_SQUARED, SKB_GIVEN
 };
 
 #define SKB_TILE 64            /* rows per pass of the multinomial loss */
@@ -103,6 +103,8 @@ static SKB_TARGET void SKB_FN(skb_table_column)(
     for (ptrdiff_t i = 0; i < n; i++)
         out[i] = loss->table[(ptrdiff_t)y[i] * loss->table_width + k];
 }
+
+#include "survival_impl.h"
 
 #define SKB_REAL float
 #define SKB_GRAD(name) SKB_FN(name)
@@ -194,6 +196,7 @@ static SKB_TARGET void SKB_FN(skb_gaussian_values)(
 
 #include "location_values_impl.h"
 #include "table_values_impl.h"
+#include "survival_values_impl.h"
 
 static SKB_TARGET void SKB_FN(skb_loss_values)(const skb_loss_t *loss, SKB_ROWS, SKB_OUTPUTS, double *out)
 {
@@ -216,6 +219,10 @@ static SKB_TARGET void SKB_FN(skb_loss_values)(const skb_loss_t *loss, SKB_ROWS,
     case SKB_HUBER: SKB_FN(skb_huber_values)(n, y, score, base[0], loss->param[0], out); break;
     case SKB_PSEUDO_HUBER: SKB_FN(skb_pseudo_huber_values)(n, y, score, base[0], loss->param[0], out); break;
     case SKB_EXPECTILE: SKB_FN(skb_expectile_values)(n, y, score, base[0], loss->param[0], out); break;
+    case SKB_AFT:
+        SKB_FN(skb_aft_values)
+        (n, y, score, loss->table, loss->table_width, base[0], (int)loss->param[0], loss->param[1], out);
+        break;
     case SKB_MULTI_LABEL:
     case SKB_MULTI_SQUARED: SKB_FN(skb_table_values)(loss, n, y, score, score_stride, base, out); break;
     }

@@ -15,8 +15,8 @@ static SKB_TARGET void SKB_GRAD(skb_aft_logistic_gradients)(
     }
 }
 
-/* With B = m / (e^m - 1) the first derivative is (B - e^l) / s and the second one (e^l + B (B + m - 1)) / s^2; for small
- * m, x = m / 2, B = exp(-x) / sinhc(x) and B + m - 1 = x coth x - 1 + x. */
+/* With B = m / (e^m - 1) the first derivative is (B - e^l) / s and the second one (e^l + B (B + m - 1)) / s^2. Where m
+ * is small, x = m / 2, B = exp(-x) / sinhc(x) and B + m - 1 = x coth x - 1 + x. */
 static SKB_TARGET void SKB_GRAD(skb_aft_extreme_gradients)(
     ptrdiff_t n, const skb_aft_tile *restrict tile, const double *restrict score, double base, double inverse,
     SKB_REAL *restrict grad, SKB_REAL *restrict hess)
@@ -65,7 +65,7 @@ static SKB_TARGET void SKB_GRAD(skb_aft_normal_gradients)(
 }
 
 static SKB_TARGET void SKB_GRAD(skb_aft_gradients)(
-    SKB_ROWS, const double *table, double base, int distribution, double scale, SKB_REAL *restrict grad,
+    SKB_ROWS, const double *table, int width, double base, int distribution, double scale, SKB_REAL *restrict grad,
     SKB_REAL *restrict hess)
 {
     skb_aft_tile tile;
@@ -74,7 +74,7 @@ static SKB_TARGET void SKB_GRAD(skb_aft_gradients)(
     for (ptrdiff_t start = 0; start < n; start += SKB_AFT_TILE) {
         ptrdiff_t m = n - start < SKB_AFT_TILE ? n - start : SKB_AFT_TILE;
         SKB_REAL *second = hess ? hess + start : unused;
-        skb_aft_gather(m, y + start, table, &tile);
+        skb_aft_gather(m, y + start, table, width, &tile);
         switch (distribution) {
         case SKB_NORMAL:
             SKB_GRAD(skb_aft_normal_gradients)(m, &tile, score + start, base, inverse, grad + start, second);

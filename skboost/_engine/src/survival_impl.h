@@ -1,10 +1,11 @@
 /* What gradients and values of the accelerated failure time losses share; losses_impl.h includes it once per
  * instruction set.
  *
- * A row is the interval (lower, upper) of the log of its time: both equal for an event, +-SKB_AFT_OPEN where there is no
- * bound. With z = (log time - f) / s the loss is minus the log of the probability of the interval, or of the density of
- * the time of an event. `mass` is what the loss of a row holds besides z: minus ln(s time) of an event, else
- * ln(1 - exp(-(upper - lower) / s)), which is 0 for half-open intervals. Logistic noise then needs no cases,
+ * A row is the interval (lower, upper) of the log of its time: both equal for an event, +-1e100 where there is no bound
+ * (infinities do not go with the flags of this module). With z = (log time - f) / s the loss is minus the log of the
+ * probability of the interval, or of the density of the time of an event. `mass` is what the loss of a row holds besides
+ * z: minus ln(s time) of an event, else ln(1 - exp(-(upper - lower) / s)), which is 0 for half-open intervals. Logistic
+ * noise then needs no cases,
  *
  *     cdf(u) - cdf(l) = cdf(u) sf(l) (1 - exp(l - u)),
  *
@@ -19,11 +20,9 @@
 enum { SKB_NORMAL, SKB_LOGISTIC, SKB_EXTREME };
 
 #define SKB_AFT_TILE 64
-#define SKB_AFT_WIDTH 3             /* columns of the table: lower, upper, mass */
-#define SKB_AFT_OPEN 1e100          /* an end without bound; infinities do not go with the flags of this module */
 #define SKB_AFT_FAR 1e99            /* beyond it an end is open */
 #define SKB_AFT_LOG_MAX 30.0        /* largest log of a cumulative hazard inside exp */
-#define SKB_AFT_NORMAL_MAX 1e4      /* from here on the curvature of the normal tail is 1 to 1e-8, and lost in rounding */
+#define SKB_AFT_NORMAL_MAX 1e4      /* beyond it the curvature of the normal tail is 1 to 1e-8, and lost in rounding */
 #define SKB_AFT_SERIES 0.7          /* below it 1 - exp(-m) comes from the series of sinh */
 #define SKB_HALF_LOG_2PI 0.91893853320467274178
 #define SKB_ROOT_2PI_INVERSE 0.39894228040143267794
@@ -32,11 +31,11 @@ typedef struct {
     double lower[SKB_AFT_TILE], upper[SKB_AFT_TILE], mass[SKB_AFT_TILE];
 } skb_aft_tile;
 
-/* The rows of the table that the targets name. */
-static void skb_aft_gather(ptrdiff_t n, const double *y, const double *table, skb_aft_tile *tile)
+/* The rows of the table, (lower, upper, mass), that the targets name. */
+static void skb_aft_gather(ptrdiff_t n, const double *y, const double *table, int width, skb_aft_tile *tile)
 {
     for (ptrdiff_t i = 0; i < n; i++) {
-        const double *row = table + (ptrdiff_t)y[i] * SKB_AFT_WIDTH;
+        const double *row = table + (ptrdiff_t)y[i] * width;
         tile->lower[i] = row[0], tile->upper[i] = row[1], tile->mass[i] = row[2];
     }
 }
@@ -47,8 +46,8 @@ static int skb_aft_is_interval(double lower, double upper)
 }
 #endif
 
-/* Mills' ratio sf(x) / pdf(x) of the normal law for x >= 0, relative error below 1e-15: (x + 5) times it is a polynomial
- * of t = (x - 5) / (x + 5), the Chebyshev series cut after degree 24. */
+/* Mills' ratio sf(x) / pdf(x) of the normal law for x >= 0, relative error below 1e-15: (x + 5) times it is a
+ * polynomial of t = (x - 5) / (x + 5), its Chebyshev series cut after degree 24. */
 static inline SKB_TARGET double SKB_FN(skb_mills)(double x)
 {
     double inverse = 1.0 / (x + 5.0), t = (x - 5.0) * inverse, t2 = t * t, t4 = t2 * t2, t8 = t4 * t4;

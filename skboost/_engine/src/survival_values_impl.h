@@ -56,13 +56,13 @@ static SKB_TARGET void SKB_FN(skb_aft_normal_values)(
 }
 
 static SKB_TARGET void SKB_FN(skb_aft_values)(
-    SKB_ROWS, const double *table, double base, int distribution, double scale, double *out)
+    SKB_ROWS, const double *table, int width, double base, int distribution, double scale, double *out)
 {
     skb_aft_tile tile;
     double inverse = 1.0 / scale;
     for (ptrdiff_t start = 0; start < n; start += SKB_AFT_TILE) {
         ptrdiff_t m = n - start < SKB_AFT_TILE ? n - start : SKB_AFT_TILE;
-        skb_aft_gather(m, y + start, table, &tile);
+        skb_aft_gather(m, y + start, table, width, &tile);
         switch (distribution) {
         case SKB_NORMAL: SKB_FN(skb_aft_normal_values)(m, &tile, score + start, base, inverse, out + start); break;
         case SKB_LOGISTIC: SKB_FN(skb_aft_logistic_values)(m, &tile, score + start, base, inverse, out + start); break;
