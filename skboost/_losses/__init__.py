@@ -26,14 +26,24 @@ from skboost._losses._location import (
 )
 from skboost._losses._log_link import Gamma, Poisson, Tweedie
 from skboost._losses._make import REGRESSION, make_loss
-from skboost._losses._survival import AcceleratedFailureTime, Cox, SurvivalLoss
+from skboost._losses._survival import (
+    DISTRIBUTIONS,
+    LARGEST_SCALE,
+    SMALLEST_SCALE,
+    AcceleratedFailureTime,
+    Cox,
+    SurvivalLoss,
+)
 
 __all__ = [
+    "DISTRIBUTIONS",
+    "LARGEST_SCALE",
     "LARGEST_TARGET",
     "LOG_MEAN_MAX",
     "LOG_ODDS_MAX",
     "LOG_SD_MAX",
     "REGRESSION",
+    "SMALLEST_SCALE",
     "AbsoluteError",
     "AcceleratedFailureTime",
     "BinaryLogLoss",

@@ -68,6 +68,7 @@ class Cox(SurvivalLoss):
 
     name = "cox"
     kind = 17
+    rows_of = rows = None
 
     def check_domain(self, y, name="y"):
         if not self._events(y).any():
@@ -93,7 +94,7 @@ class Cox(SurvivalLoss):
 
     def for_rows(self, y, sample_weight=None):
         bound = copy.copy(self)
-        bound.rows = self.risk_sets(y, sample_weight)[0]
+        bound.rows_of, bound.rows = y, self.risk_sets(y, sample_weight)[0]
         return bound
 
     def write_gradients(self, score, grad, hess, n_threads):
@@ -101,7 +102,7 @@ class Cox(SurvivalLoss):
         self.rows.write_gradients(score[0], grad[0], None if hess is None else hess[0], n_threads)
 
     def mean_loss(self, y, score, base, sample_weight=None, n_threads=1):
-        rows = self.risk_sets(y, sample_weight)[0]
+        rows = self.rows if self.rows_of is y else self.risk_sets(y, sample_weight)[0]
         return weighted_mean(rows.values(np.ascontiguousarray(score[0] + base[0]), n_threads), sample_weight)
 
     def baseline(self, y, score, sample_weight=None, n_threads=1):

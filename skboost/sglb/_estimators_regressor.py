@@ -8,20 +8,32 @@ from sklearn.utils import check_array
 from sklearn.utils.validation import check_is_fitted
 
 from skboost._compat import Interval, StrOptions
-from skboost._losses import REGRESSION, MultiSquaredError, make_loss, number_targets
+from skboost._losses import (
+    DISTRIBUTIONS,
+    LARGEST_SCALE,
+    REGRESSION,
+    SMALLEST_SCALE,
+    MultiSquaredError,
+    SurvivalLoss,
+    make_loss,
+    number_targets,
+)
 from skboost.sglb import _support
 from skboost.sglb._estimators_base import BaseSGLB, StageRegressor
+from skboost.sglb._estimators_survival import LOSSES, StageSurvival, SurvivalMixin, number_times
 
 # Parameters that are constants of a loss: their default, and the losses that have them.
 LOSS_OPTIONS = {
     "quantile": (None, ("quantile", "expectile")),
     "delta": (None, ("huber", "pseudo_huber")),
     "power": (1.5, ("tweedie",)),
+    "distribution": (None, ("aft",)),
+    "scale": (None, ("aft",)),
 }
-POSITIVE = ("poisson", "gamma", "tweedie")
+POSITIVE = ("poisson", "gamma", "tweedie", "aft")
 
 
-class SGLBRegressor(RegressorMixin, BaseSGLB):
+class SGLBRegressor(SurvivalMixin, RegressorMixin, BaseSGLB):
     """Stochastic gradient Langevin boosting for regression.
 
     Gradient boosting of trees turned into a Markov chain: noise on the gradients and a slow shrinkage of the model
@@ -34,7 +46,8 @@ class SGLBRegressor(RegressorMixin, BaseSGLB):
         What is minimised. "squared_error": the mean, of several targets at once where y has several columns.
         "absolute_error": the median. "quantile": one or several quantiles. "expectile": an expectile. "huber",
         "pseudo_huber": between mean and median. "poisson", "gamma", "tweedie": positive means with a log link.
-        "gaussian": a mean and a variance for every row, the loss with data uncertainty.
+        "gaussian": a mean and a variance for every row, the loss with data uncertainty. "cox", "aft": times that may be
+        censored, by Cox's partial likelihood of relative risks or as accelerated failure times.
     quantile : float, array-like of float or None, default=None
         Level of loss="quantile" or "expectile", in (0, 1); ascending levels for several quantiles at once. None: 0.5.
     delta : float or None, default=None
@@ -42,6 +55,11 @@ class SGLBRegressor(RegressorMixin, BaseSGLB):
         median absolute deviation of y.
     power : float, default=1.5
         Power of the mean that the variance of loss="tweedie" follows, above 1 and below 2.
+    distribution : {"normal", "logistic", "extreme"} or None, default=None
+        Law of the noise z of loss="aft", where the log of a time is ``f + scale z``; "extreme" is that of the log of an
+        exponential variate, which makes times Weibull variates. None: "normal".
+    scale : float or None, default=None
+        Factor on this noise, 1e-4 to 1e4. None: 1.
     n_estimators : int, default=1000
         Number of boosting iterations. Each grows one tree, with vector leaves when the loss has several outputs.
     learning_rate : float, default=0.1
@@ -223,6 +241,8 @@ class SGLBRegressor(RegressorMixin, BaseSGLB):
         "quantile": [Interval(numbers.Real, 0, 1, closed="neither"), "array-like", None],
         "delta": [Interval(numbers.Real, 0, None, closed="neither"), None],
         "power": [Interval(numbers.Real, 1, 2, closed="neither")],
+        "distribution": [StrOptions(set(DISTRIBUTIONS)), None],
+        "scale": [Interval(numbers.Real, SMALLEST_SCALE, LARGEST_SCALE, closed="both"), None],
         "noise_variance": [Interval(numbers.Real, 0, None, closed="neither"), StrOptions({"auto"})],
     }
 
@@ -233,6 +253,8 @@ class SGLBRegressor(RegressorMixin, BaseSGLB):
         quantile=None,
         delta=None,
         power=1.5,
+        distribution=None,
+        scale=None,
         n_estimators=1000,
         learning_rate=0.1,
         grow_policy="symmetric",
@@ -278,6 +300,8 @@ class SGLBRegressor(RegressorMixin, BaseSGLB):
         self.quantile = quantile
         self.delta = delta
         self.power = power
+        self.distribution = distribution
+        self.scale = scale
         self.n_estimators = n_estimators
         self.learning_rate = learning_rate
         self.grow_policy = grow_policy
@@ -353,18 +377,27 @@ class SGLBRegressor(RegressorMixin, BaseSGLB):
             return {"level": 0.5 if self.quantile is None else float(self.quantile)}
         if self.loss == "tweedie":
             return {"power": self.power}
+        if self.loss == "aft":
+            distribution = "normal" if self.distribution is None else self.distribution
+            return {"distribution": distribution, "scale": 1.0 if self.scale is None else self.scale}
         return {"delta": self.delta} if self.loss in ("huber", "pseudo_huber") else {}
 
     def _number_target(self, y, name="y"):
+        if self.loss in LOSSES and y is not None:
+            return number_times(self.loss, y, name)
         if self.loss != "squared_error" or np.ndim(y) != 2 or np.shape(y)[1] < 2:
             return y, None
         return number_targets(check_array(y, dtype=np.float64, input_name=name, estimator=self))
 
     def _make_loss(self, data, table):
-        return make_loss(self.loss, **self._loss_options()) if table is None else MultiSquaredError(table)
+        if self.loss == "squared_error" and table is not None:
+            return MultiSquaredError(table)
+        loss = make_loss(self.loss, **self._loss_options())
+        return loss if table is None else loss.with_targets(table)
 
     def _stage_model(self, loss, raw, classes):
-        return StageRegressor(self._from_raw(raw, loss))
+        prediction = self._from_raw(raw, loss)
+        return StageSurvival(prediction, loss.name) if isinstance(loss, SurvivalLoss) else StageRegressor(prediction)
 
     def _from_raw(self, raw, loss):
         """What `predict` shows, from raw scores of shape (..., n_samples, n_outputs)."""
@@ -382,7 +415,9 @@ class SGLBRegressor(RegressorMixin, BaseSGLB):
         -------
         ndarray of shape (n_samples,) or (n_samples, n_outputs)
             Expected values, or the quantile or expectile that the loss fits; of several quantiles the one next to 1/2.
-            One column per column of y when y had several.
+            One column per column of y when y had several. Relative risks for loss="cox"; for loss="aft" the time whose
+            log is the raw score: the median with normal and logistic noise, with extreme value noise the time that a
+            share of 1/e outlives.
         """
         return self._from_raw(self._raw(X), self._loss)
 

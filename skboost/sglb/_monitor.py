@@ -10,10 +10,14 @@ class LossScore:
 
     def __init__(self, loss, base_score, y, weight, n_threads):
         self.loss, self.base_score, self.y, self.weight, self.n_threads = loss, base_score, y, weight, n_threads
+        self._bound = None
 
     def __call__(self, scores):
         """Return the score of raw scores (less the base score) of shape (n_outputs, n_rows)."""
-        return -self.loss.mean_loss(self.y, scores, self.base_score, self.weight, self.n_threads)
+        if self._bound is None:
+            # Losses that look at all rows at once sort them, which not every fit needs.
+            self._bound = self.loss.for_rows(self.y, self.weight)
+        return -self._bound.mean_loss(self.y, scores, self.base_score, self.weight, self.n_threads)
 
 
 class ValidationRows:

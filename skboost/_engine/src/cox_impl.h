@@ -20,8 +20,8 @@
 #define SKB_COX_AHEAD 16
 
 /* Risk sets from the last time to the first, then the sums of d / R and d / R^2 over the event times up to each time.
- * Rows order[start[t]:start[t + 1]] are those of time t with whole-number weights `units` in the same order, d[t] is the
- * weight of the events, and `unit` that of weight 1. Sum k of time t lies at sums[2 t + k]. */
+ * Rows order[start[t]:start[t + 1]] are those of time t with whole-number weights `units` in the same order, each times
+ * `unit`; d[t] is the weight of the events. Sum k of time t lies at sums[2 t + k]. */
 static void skb_cox_risk_sums(
     ptrdiff_t n_times, const ptrdiff_t *start, const ptrdiff_t *order, const uint64_t *units, const double *d,
     const double *e, double unit, double *risk, double *sums)

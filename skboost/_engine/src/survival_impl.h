@@ -3,8 +3,8 @@
  *
  * A row is the interval (lower, upper) of the log of its time: both equal for an event, +-1e100 where there is no bound
  * (infinities do not go with the flags of this module). With z = (log time - f) / s the loss is minus the log of the
- * probability of the interval, or of the density of the time of an event. `mass` is what the loss of a row holds besides
- * z: minus ln(s time) of an event, else ln(1 - exp(-(upper - lower) / s)), which is 0 for half-open intervals. Logistic
+ * probability of the interval, or of the density of the time of an event. `mass` is what the loss holds besides z:
+ * minus ln(s time) of an event, else ln(1 - exp(-(upper - lower) / s)), which is 0 for half-open intervals. Logistic
  * noise then needs no cases,
  *
  *     cdf(u) - cdf(l) = cdf(u) sf(l) (1 - exp(l - u)),

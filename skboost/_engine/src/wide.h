@@ -31,7 +31,7 @@ static inline void skb_wide_add_product(skb_wide *sum, uint64_t a, uint64_t b, i
 #endif
 }
 
-/* The nearest double of a sum below 2^127: it depends on the value alone, also after multiplication by a power of two. */
+/* The nearest double of a sum below 2^127: it depends on the value alone, also after multiplication by 2^k. */
 static inline double skb_wide_round(skb_wide sum)
 {
     if (sum.high == 0)
