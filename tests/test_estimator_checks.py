@@ -25,6 +25,8 @@ VARIANTS = [
     SGLBRegressor(n_estimators=60, loss="expectile", quantile=0.8),
     SGLBRegressor(n_estimators=20, loss="gamma"),
     SGLBRegressor(n_estimators=20, loss="tweedie", power=1.2, leaf_estimation="newton"),
+    SGLBRegressor(n_estimators=30, loss="cox"),
+    SGLBRegressor(n_estimators=30, loss="aft", distribution="logistic", leaf_estimation="newton"),
     SGLBRegressor(n_estimators=30, grow_policy="depthwise", leaf_estimation="newton"),
     SGLBClassifier(n_estimators=30, grow_policy="lossguide", leaf_estimation="newton", averaging="mean"),
     SGLBRegressor(n_estimators=30, posterior_sampling=False, max_features=0.5, subsample=0.8),

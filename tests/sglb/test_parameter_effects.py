@@ -71,6 +71,8 @@ CONSTANTS = {
     "quantile": {"loss": "quantile", "quantile": 0.8},
     "delta": {"loss": "huber", "delta": 0.1},
     "power": {"loss": "tweedie", "power": 1.1},
+    "distribution": {"loss": "aft", "distribution": "extreme"},
+    "scale": {"loss": "aft", "scale": 0.4},
 }
 
 
