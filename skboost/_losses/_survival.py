@@ -52,6 +52,10 @@ class SurvivalLoss(Loss):
     def inverse_link(self, raw):
         return np.exp(np.clip(raw, -LOG_MEAN_MAX, LOG_MEAN_MAX))
 
+    def noise_scales(self, noise_variance):
+        # Likelihoods: gradients of rows have the variance of the curvature.
+        return np.array([math.sqrt(self.leaf_curvature)]), np.ones(1)
+
     def saturated(self, y):
         return np.full(len(y), -np.inf)
 

@@ -114,6 +114,8 @@ BAD_PARAMETERS = {
     "quantile": [0, 1, -0.1, NAN, "0.5"],
     "delta": [0, -1, NAN, "1"],
     "power": [1, 2, 2.5, NAN, None, "1.5"],
+    "distribution": ["gumbel", 1],
+    "scale": [0, -1, 1e-5, 1e5, NAN, INF, "1"],
     "n_estimators": [0, -1, 1.5, "10", None],
     "learning_rate": [0, -0.1, 1.01, NAN, INF, "0.1", None],
     "grow_policy": ["unknown", None, 1],
@@ -157,12 +159,13 @@ BAD_PARAMETERS = {
     "verbose": [-1, "loud"],
 }
 ESTIMATORS = {"regressor": SGLBRegressor, "classifier": SGLBClassifier}
+NOT_OF_CLASSIFIERS = {"noise_variance", "quantile", "delta", "power", "distribution", "scale"}
 
 
 @pytest.mark.parametrize("kind", ESTIMATORS)
 def test_the_table_of_bad_values_has_every_parameter(kind):
     assert set(ESTIMATORS[kind]().get_params()) <= set(BAD_PARAMETERS)
-    only_other = {"regressor": {"class_weight"}, "classifier": {"noise_variance", "quantile", "delta", "power"}}[kind]
+    only_other = {"regressor": {"class_weight"}, "classifier": NOT_OF_CLASSIFIERS}[kind]
     assert set(BAD_PARAMETERS) - set(ESTIMATORS[kind]().get_params()) == only_other
 
 
