@@ -118,13 +118,15 @@ API_GROUPS = [
     (
         "skboost.metrics",
         "Metrics",
-        "What uncertainties are good for: rejecting rows that would be predicted wrongly.",
+        "What uncertainties are good for: rejecting rows that would be predicted wrongly. How well risks order times: "
+        ":doc:`/user_guide/survival`.",
         [
             "retention_curve",
             "retention_auc",
             "prediction_rejection_ratio",
             "f1_retention_curve",
             "f1_retention_auc",
+            "concordance_index",
         ],
     ),
 ]

@@ -25,7 +25,8 @@ LARGEST_CATEGORY = 2**16 - 1
 LAST_STATE, MEAN_STATE, TERMS = "last", "mean", "terms"
 _LABEL_TYPES = re.compile(r"b1|[iu][1248]|f[248]|U|O")
 _OBJECTIVES = {"squared_error": "regression", "poisson": "poisson", "gamma": "gamma", "tweedie": "tweedie"}
-_REGRESSION_LOSSES = {"gaussian", *_OBJECTIVES}
+# LightGBM has no name for the last two, whose raw scores it predicts.
+_REGRESSION_LOSSES = {"gaussian", *_OBJECTIVES, "cox", "aft"}
 
 
 def objective_of(loss):

@@ -12,7 +12,10 @@ from sklearn.metrics import make_scorer
 
 from skboost import SGLBRegressor
 from skboost._losses import AcceleratedFailureTime, Cox, number_targets
+from skboost._sampling import row_hashes
+from skboost.lightgbm import dumps, loads
 from skboost.metrics import concordance_index
+from skboost.sglb._chain import Chain, Rows, TreeRules
 
 LAWS = {"normal": stats.norm, "logistic": stats.logistic, "extreme": stats.gumbel_l}
 LOSSES = [
@@ -390,3 +393,47 @@ def test_cox_has_its_own_partial_likelihood_for_other_rows(seed):
         got = bound.mean_loss(numbers[rows], score[None, rows], np.zeros(1))
         assert_allclose(got, expected, rtol=1e-11)
         assert loss.mean_loss(numbers[rows], score[None, rows], np.zeros(1)) == got
+
+
+# ---- the law of the chain
+
+
+def test_posterior_of_one_leaf_of_failure_times():
+    """Half of the rows are censored; the law of the chain is the posterior of the constant under a weak prior."""
+    n, n_iter, eps, scale = 60, 12_000, 0.1, 0.7
+    rng = np.random.default_rng(3)
+    time = np.exp(1 + scale * rng.normal(size=n))
+    lower, upper = time, np.where(np.arange(n) % 2, time, np.inf)
+    numbers, table = number_targets(np.c_[lower, upper])
+    loss = AcceleratedFailureTime("normal", scale).with_targets(table).bind(numbers)
+    zeros = np.zeros((n, 1), dtype=np.uint8)
+    rows = Rows(zeros.T.copy(), np.zeros((n, 8), np.uint8), np.ones(1, np.int32), np.zeros(1, np.uint8), numbers,
+                None, None, row_hashes(np.zeros((n, 8), np.uint8), 1))  # fmt: skip
+    rules = TreeRules(
+        grow_policy="symmetric", learning_rate=eps, max_depth=1, max_leaf_nodes=None, min_samples_leaf=1.0,
+        l2_regularization=0.0, n_features=None, subsample=1.0, monotone=None, groups=None, newton=False,
+        curvature=loss.leaf_curvature,
+    )  # fmt: skip
+    base = loss.base_score(numbers)
+    chain = Chain(rows, loss, base, rules, 0, 1, np.sqrt(2 / eps), noise_scales=loss.noise_scales(1.0))
+    states = np.empty(n_iter)
+    for t in range(n_iter):
+        chain.step(1 - eps * 0.5 / n if t else 1.0)
+        states[t] = chain.scores[0, 0]
+    grid = np.linspace(-1, 1, 301)
+    likelihood = [oracle.aft_value(lower, upper, base[0] + f, "normal", scale).sum() for f in grid]
+    energy = np.array(likelihood) + 0.25 * loss.leaf_curvature * grid**2
+    density = np.exp(energy.min() - energy)
+    density /= density.sum()
+    mean = density @ grid
+    variance = density @ (grid - mean) ** 2
+    # A state is worth eps / 2 independent ones.
+    assert abs(states[200:].mean() - mean) < 5 * np.sqrt(variance * 2 / eps / n_iter)
+    assert_allclose(states[200:].var(), variance, rtol=5 * np.sqrt(2 / eps / n_iter) + 0.03)
+
+
+@pytest.mark.parametrize("params", LOSSES, ids=IDS)
+def test_models_go_through_the_text_of_lightgbm(params):
+    X, y = make_data()
+    model = make_model(**params).fit(X, y)
+    assert_array_equal(loads(dumps(model)).predict(X), model.predict(X))
