@@ -184,13 +184,21 @@ def test_threads_have_no_influence():
 
 DIGEST = """
 import hashlib, numpy as np
+from skboost._engine import losses
 from skboost._engine.survival import RiskSets
+from skboost._losses import AcceleratedFailureTime
 rng = np.random.default_rng(0)
 sets = RiskSets(rng.integers(0, 300, 3000), rng.integers(0, 2, 3000).astype(float), rng.random(3000))
 score = rng.normal(0, 5, 3000)
 grad, hess = np.empty((2, 3000), dtype=np.float32)
 sets.write_gradients(score, grad, hess)
-print(hashlib.sha256(grad.tobytes() + hess.tobytes() + sets.values(score).tobytes()).hexdigest())
+found = grad.tobytes() + hess.tobytes() + sets.values(score).tobytes()
+time, kind = rng.exponential(size=3000), rng.integers(0, 4, 3000)
+targets = np.c_[np.where(kind == 1, 0, time), np.choose(kind, [time, time, np.inf, 1.5 * time])]
+for law in ("normal", "logistic", "extreme"):
+    rows = AcceleratedFailureTime(law, 0.7).with_targets(targets), np.arange(3000.0), score[None], np.zeros(1)
+    found += losses.values(*rows).tobytes() + b"".join(part.tobytes() for part in losses.gradients64(*rows, True))
+print(hashlib.sha256(found).hexdigest())
 """
 
 
