@@ -8,6 +8,7 @@ from numpy.testing import assert_array_equal
 from oracles import survival as oracle
 from sklearn.exceptions import UndefinedMetricWarning
 
+from skboost._losses import number_targets
 from skboost._survival import event_times, interval_concordance, time_intervals
 from skboost.metrics import concordance_index
 
@@ -146,3 +147,13 @@ def test_concordance_refuses_bad_arrays():
         concordance_index(y, [1.0, 2.0], sample_weight=[1.0, -1.0])
     with pytest.raises(ValueError, match="concordance_index requires"):
         concordance_index([[1.0, 3.0]], [1.0])
+
+
+@given(st.lists(st.tuples(st.sampled_from([-1.0, -0.0, 0.0, 2.0]), st.sampled_from([0.0, 1.0, np.inf])), min_size=1))
+def test_numbers_of_targets_are_places_in_the_sorted_table(targets):
+    numbers, table = number_targets(targets)
+    expected, places = np.unique(np.array(targets) + 0.0, axis=0, return_inverse=True)
+    assert_array_equal(table, expected)
+    assert_array_equal(numbers, places.reshape(-1))
+    assert numbers.dtype == np.float64
+    assert table.flags.c_contiguous

@@ -163,8 +163,8 @@ class BaseSGLB(BaseEstimator):
         ----------
         X : array-like of shape (n_samples, n_features)
             Training rows. NaN is a missing value; infinities fall in the end bins.
-        y : array-like of shape (n_samples,)
-            Target.
+        y : array-like of shape (n_samples,) or (n_samples, n_columns), or structured array of shape (n_samples,)
+            Target. Which losses take several columns, and how times may be given, is said in the user guide.
         sample_weight : array-like of shape (n_samples,), default=None
             Weights, at least 0. A whole-number weight acts exactly as so many copies of the row; rows of weight 0 are
             dropped first.
