@@ -26,6 +26,8 @@ SGLB_PARAMETERS = {
     "quantile": {"SGLBRegressor": None},
     "delta": {"SGLBRegressor": None},
     "power": {"SGLBRegressor": 1.5},
+    "distribution": {"SGLBRegressor": None},
+    "scale": {"SGLBRegressor": None},
     "n_estimators": 1000,
     "learning_rate": 0.1,
     "grow_policy": "symmetric",
