@@ -1,0 +1,418 @@
+"""The public regressor: parameters, docstrings; a fit validates, runs a chain, finds its limit, stores."""
+
+import numbers
+import warnings
+
+import numpy as np
+from sklearn.base import BaseEstimator, RegressorMixin
+from sklearn.utils.validation import check_is_fitted
+
+from skboost._binning import BinMapper
+from skboost._compat import Interval, RealNotInt, StrOptions, check_parameters
+from skboost._losses import SquaredError, weighted_mean
+from skboost._parallel import cap_threads, effective_n_threads
+from skboost._random import STREAM_CALIBRATION, resolve_seed
+from skboost._reporting import ProgressReporter
+from skboost._sampling import copy_numbers, row_hashes, split_copies
+from skboost._validation import check_training_data, check_X
+from skboost.inference._tree_chain import MOST_LEAVES, ChainRows, ChainRules, run_chain
+from skboost.inference._tree_kernel import TreeKernel
+from skboost.inference._tree_limit import (
+    AUTO_EXACT_ROWS,
+    DEFAULT_LANDMARKS,
+    KINDS,
+    MOST_EXACT_ROWS,
+    TreeLimit,
+    half_widths,
+    prediction_scale,
+    residual_variance,
+)
+
+N_SLOTS = 4
+# Copies of rows that whole-number weights may stand for.
+MOST_ROWS = 2**26
+# Distance of the trees from their limit, in standard errors, above which bands are said to be unreliable.
+LARGE_GAP = 0.1
+
+
+class BoulevardRegressor(RegressorMixin, BaseEstimator):
+    """Gradient boosting whose predictions have standard errors.
+
+    PLACEHOLDER
+    """
+
+    _parameter_constraints: dict = {  # noqa: RUF012 (scikit-learn's protocol)
+        "method": [StrOptions({"dropout", "parallel"})],
+        "n_estimators": [Interval(numbers.Integral, 1, None, closed="left")],
+        "learning_rate": [Interval(numbers.Real, 0, None, closed="neither")],
+        "dropout": [Interval(numbers.Real, 0, 1, closed="left")],
+        "n_slots": [Interval(numbers.Integral, 2, None, closed="left"), None],
+        "structure": [StrOptions({"greedy", "honest", "random"})],
+        "subsample": [Interval(numbers.Real, 0, 1, closed="right")],
+        "max_leaf_nodes": [Interval(numbers.Integral, 2, MOST_LEAVES, closed="both"), None],
+        "max_depth": [Interval(numbers.Integral, 1, None, closed="left"), None],
+        "min_samples_leaf": [Interval(numbers.Integral, 1, None, closed="left")],
+        "l2_regularization": [Interval(numbers.Real, 0, None, closed="left")],
+        "max_bins": [Interval(numbers.Integral, 2, 255, closed="both")],
+        "categorical_features": ["array-like", StrOptions({"from_dtype"}), None],
+        "intercept": [Interval(numbers.Real, None, None, closed="neither"), StrOptions({"mean"})],
+        "noise_variance": [Interval(numbers.Real, 0, None, closed="neither"), StrOptions({"auto", "held_out"})],
+        "calibration_fraction": [
+            Interval(RealNotInt, 0, 1, closed="neither"),
+            Interval(numbers.Integral, 1, None, closed="left"),
+            None,
+        ],
+        "solver": [StrOptions({"auto", "exact", "cg", "nystrom"})],
+        "n_landmarks": [Interval(numbers.Integral, 1, None, closed="left"), None],
+        "n_jobs": [numbers.Integral, None],
+        "random_state": ["random_state"],
+        "verbose": ["verbose"],
+    }
+
+    def __init__(
+        self,
+        *,
+        method="dropout",
+        n_estimators=500,
+        learning_rate=1.0,
+        dropout=0.0,
+        n_slots=None,
+        structure="honest",
+        subsample=0.8,
+        max_leaf_nodes=32,
+        max_depth=None,
+        min_samples_leaf=5,
+        l2_regularization=0.0,
+        max_bins=255,
+        categorical_features="from_dtype",
+        intercept="mean",
+        noise_variance="auto",
+        calibration_fraction=None,
+        solver="auto",
+        n_landmarks=None,
+        n_jobs=None,
+        random_state=None,
+        verbose=0,
+    ):
+        self.method = method
+        self.n_estimators = n_estimators
+        self.learning_rate = learning_rate
+        self.dropout = dropout
+        self.n_slots = n_slots
+        self.structure = structure
+        self.subsample = subsample
+        self.max_leaf_nodes = max_leaf_nodes
+        self.max_depth = max_depth
+        self.min_samples_leaf = min_samples_leaf
+        self.l2_regularization = l2_regularization
+        self.max_bins = max_bins
+        self.categorical_features = categorical_features
+        self.intercept = intercept
+        self.noise_variance = noise_variance
+        self.calibration_fraction = calibration_fraction
+        self.solver = solver
+        self.n_landmarks = n_landmarks
+        self.n_jobs = n_jobs
+        self.random_state = random_state
+        self.verbose = verbose
+
+    def __sklearn_tags__(self):
+        tags = super().__sklearn_tags__()
+        tags.input_tags.allow_nan = True
+        return tags
+
+    # ---- fit ---------------------------------------------------------------------------------------------------------
+
+    def fit(self, X, y, sample_weight=None):
+        """Fit the trees, and find the noise variance and the degrees of freedom.
+
+        Parameters
+        ----------
+        X : array-like of shape (n_samples, n_features)
+            Training rows. NaN is a missing value; infinities fall in the end bins.
+        y : array-like of shape (n_samples,)
+            Target.
+        sample_weight : array-like of shape (n_samples,), default=None
+            Whole numbers, at least 0: a row of weight w stands for w independent observations of the same values. There
+            is no theory for other weights, which are refused.
+
+        Returns
+        -------
+        BoulevardRegressor
+            The fitted estimator.
+
+        Raises
+        ------
+        ValueError
+            If a parameter is out of its range, two parameters contradict each other, the data are not usable, or no
+            degrees of freedom are left for the noise. Nothing is fitted then.
+        """
+        check_parameters(self)
+        self._check_params_jointly()
+        before = vars(self).copy()
+        try:
+            state = self._run(X, y, sample_weight)
+        except BaseException:
+            # Validation has written the columns and categories already: a failed fit leaves what was there before.
+            vars(self).clear()
+            vars(self).update(before)
+            raise
+        vars(self).update(state)
+        return self
+
+    def _check_params_jointly(self):
+        if self.method == "parallel":
+            if self.learning_rate != 1.0:
+                raise ValueError(f"method='parallel' needs learning_rate=1, got learning_rate={self.learning_rate!r}.")
+            if self.dropout:
+                raise ValueError(f"method='parallel' needs dropout=0, got dropout={self.dropout!r}.")
+        elif self.n_slots is not None:
+            raise ValueError(f"n_slots={self.n_slots} needs method='parallel', got method={self.method!r}.")
+        if self.noise_variance == "held_out" and self.calibration_fraction is None:
+            raise ValueError("noise_variance='held_out' needs calibration_fraction, got calibration_fraction=None.")
+        if self.n_landmarks is not None and self.solver != "nystrom":
+            raise ValueError(f"n_landmarks={self.n_landmarks} needs solver='nystrom', got solver={self.solver!r}.")
+
+    def _rules(self):
+        parallel = self.method == "parallel"
+        return ChainRules(
+            method=self.method, structure=self.structure, n_rounds=self.n_estimators,
+            n_slots=(self.n_slots or N_SLOTS) if parallel else 1, learning_rate=float(self.learning_rate),
+            dropout=float(self.dropout), subsample=float(self.subsample), max_leaf_nodes=self.max_leaf_nodes,
+            max_depth=self.max_depth, min_samples_leaf=int(self.min_samples_leaf),
+            l2_regularization=float(self.l2_regularization),
+        )  # fmt: skip
+
+    def _run(self, X, y, sample_weight):
+        """Return the fitted attributes."""
+        data = check_training_data(self, X, y, sample_weight)
+        copies = _whole_copies(data.sample_weight)
+        SquaredError().check_target(data.y, copies)
+        n_threads = cap_threads(effective_n_threads(self.n_jobs), data.X.size)
+        seed = resolve_seed(self.random_state)
+        held = self._held_out(data, copies, seed, n_threads)
+        train = np.ones(len(data.y), dtype=np.int64) if copies is None else copies
+        if held is not None:
+            train = train - held
+        kept = train > 0
+        mapper = BinMapper(self.max_bins)
+        mapper.fit(data.X[kept], train[kept].astype(np.float64), data.is_categorical, n_threads)
+        rows = canonical_rows(mapper, data.X[kept], data.y[kept], train[kept], n_threads)
+        self._check_size(rows.n_rows)
+        rules = self._rules()
+        intercept = float(weighted_mean(rows.y)) if self.intercept == "mean" else float(self.intercept)
+        reporter = ProgressReporter(type(self).__name__, self.n_estimators, self.verbose)
+        reporter.start(n_rows=rows.n_rows, n_features=data.n_features, n_threads=n_threads)
+        result = run_chain(rows, rules, intercept, seed, n_threads, reporter)
+        state = {"_forest": result.forest, "_mapper": mapper, "n_iter_": self.n_estimators, "intercept_": intercept}
+        limit = self._limit(result, rules, seed, n_threads)
+        held_rows = None if held is None else _repeated(data, held)
+        state |= self._noise(rows, result, limit, mapper, held_rows, n_threads)
+        reporter.finish()
+        return {**state, "_limit": limit, "solver_": limit.solver}
+
+    def _held_out(self, data, copies, seed, n_threads):
+        """Return how many copies of each row are held out, int64, or None."""
+        if self.calibration_fraction is None:
+            return None
+        weight = None if copies is None else copies.astype(np.float64)
+        # The final bins must not know the rows held out; these only tell rows apart.
+        mapper = BinMapper(self.max_bins).fit(data.X, weight, data.is_categorical, n_threads)
+        hashes = row_hashes(mapper.transform(data.X, n_threads)[1], data.n_features, n_threads)
+        ranks = np.unique(data.y, return_inverse=True)[1]
+        held = split_copies(self.calibration_fraction, seed, STREAM_CALIBRATION, hashes, ranks, weight)[1]
+        if not held.any():
+            raise ValueError(f"calibration_fraction={self.calibration_fraction!r} needs more rows than n_samples=1.")
+        return np.rint(held).astype(np.int64)
+
+    def _check_size(self, n_rows):
+        if self.solver == "exact" and n_rows > MOST_EXACT_ROWS:
+            raise ValueError(
+                f"solver='exact' would need two matrices of {8 * n_rows**2 / 2**30:.1f} GB each for {n_rows} rows, more "
+                f"than the {MOST_EXACT_ROWS} that it takes; use solver='cg' or 'nystrom'."
+            )
+
+    def _limit(self, result, rules, seed, n_threads):
+        forest = result.forest
+        kernel = TreeKernel.of(result.leaves, forest.leaf_weight, forest.leaf_offset, rules.shrinkage, n_threads)
+        solver = self.solver
+        if solver == "auto":
+            solver = "exact" if kernel.n_rows <= AUTO_EXACT_ROWS else "cg"
+        n_landmarks = min(self.n_landmarks or DEFAULT_LANDMARKS, kernel.n_rows)
+        return TreeLimit(kernel, *rules.limit, self.intercept == "mean", solver, n_landmarks, seed)
+
+    def _noise(self, rows, result, limit, mapper, held, n_threads):
+        """Return noise variance, degrees of freedom, distance from the limit, and the ratios of held-out rows."""
+        df1, df2 = limit.degrees_of_freedom()
+        if held is not None:
+            source = (held[0], mapper)
+            residual = np.abs(held[1] - self._raw(result.forest, source, n_threads))
+            norms = limit.squared_norms(result.forest.apply(source, n_threads=n_threads))
+        if self.noise_variance == "auto":
+            variance = residual_variance(rows.y, result.fitted, (df1, df2))
+        elif self.noise_variance == "held_out":
+            variance = float(np.mean(residual**2))
+        else:
+            variance = float(self.noise_variance)
+        state = {"noise_variance_": variance, "degrees_of_freedom_": (df1, df2), "_ratios": None}
+        if held is not None:
+            scale = prediction_scale(variance, norms)
+            state["_ratios"] = np.sort(np.divide(residual, scale, out=np.zeros(len(scale)), where=residual > 0))
+        base = float(result.forest.base_score[0])
+        gap = result.fitted - base - limit.fitted(rows.y - base)
+        # The mean squared standard error of the fitted values is the noise variance times df2 / n.
+        typical = variance * df2
+        state["limit_gap_"] = float(np.sqrt(np.sum(gap**2) / typical)) if typical > 0 else 0.0
+        return state
+
+    # ---- predictions -------------------------------------------------------------------------------------------------
+
+    def _raw(self, forest, source, n_threads):
+        add = np.full(forest.n_trees, self._rules().tree_weight)
+        return forest.margins(source, add=add, n_threads=n_threads)[:, 0]
+
+    def _source(self, X):
+        """Return the rows as a forest takes them, and the number of threads."""
+        check_is_fitted(self)
+        X = check_X(self, X)
+        return (X, self._mapper), cap_threads(effective_n_threads(self.n_jobs), X.size)
+
+    def predict(self, X):
+        """Predict the mean of the target.
+
+        Parameters
+        ----------
+        X : array-like of shape (n_samples, n_features)
+            Rows.
+
+        Returns
+        -------
+        ndarray of shape (n_samples,)
+            Predictions, in units of the target.
+        """
+        source, n_threads = self._source(X)
+        return self._raw(self._forest, source, n_threads)
+
+    def standard_errors(self, X):
+        """Return the standard errors of the predictions.
+
+        Parameters
+        ----------
+        X : array-like of shape (n_samples, n_features)
+            Rows.
+
+        Returns
+        -------
+        ndarray of shape (n_samples,)
+            Standard deviations, over new labels of the training rows, of the limit's predictions, in units of the
+            target.
+
+        Warns
+        -----
+        UserWarning
+            If they are lower bounds (structure="greedy"), or the trees are too few for their limit.
+        """
+        source, n_threads = self._source(X)
+        return np.sqrt(self.noise_variance_ * self._squared_norms(source, n_threads))
+
+    def predict_interval(self, X, alpha=0.05, kind="confidence"):
+        """Return intervals of nominal coverage ``1 - alpha``.
+
+        Parameters
+        ----------
+        X : array-like of shape (n_samples, n_features)
+            Rows.
+        alpha : float, default=0.05
+            Allowed share of misses, between 0 and 1 exclusive.
+        kind : {"confidence", "prediction", "reproduction", "calibrated"}, default="confidence"
+            What the interval is for. "confidence": the mean of the predictions over new labels, which is the true mean
+            but for the smoothing bias. "prediction": a new label with normal noise. "reproduction": the prediction of
+            the same procedure on a new sample. "calibrated": a new label whatever the noise, the prediction interval
+            widened or narrowed until it covers held-out rows; needs `calibration_fraction`.
+
+        Returns
+        -------
+        ndarray of shape (n_samples, 2)
+            Lower and upper ends, in units of the target.
+
+        Raises
+        ------
+        ValueError
+            If `alpha` or `kind` is out of its range, or, with "calibrated", if no or too few rows were held out.
+
+        Warns
+        -----
+        UserWarning
+            As :meth:`standard_errors`.
+        """
+        source, n_threads = self._source(X)
+        alpha = _check_alpha(alpha)
+        if kind not in KINDS:
+            raise ValueError(f"kind must be one of {KINDS}, got {kind!r}.")
+        if kind == "calibrated" and self._ratios is None:
+            raise ValueError("kind='calibrated' needs a fit with calibration_fraction, got calibration_fraction=None.")
+        norms = self._squared_norms(source, n_threads)
+        half = half_widths(kind, alpha, self.noise_variance_, norms, self._ratios)
+        mean = self._raw(self._forest, source, n_threads)
+        return np.stack([mean - half, mean + half], axis=1)
+
+    def _squared_norms(self, source, n_threads):
+        if self.structure == "greedy":
+            warnings.warn(
+                "With structure='greedy' the labels chose the leaves that average them: standard errors are lower "
+                "bounds. Use structure='honest' or 'random'.",
+                UserWarning,
+                stacklevel=3,
+            )
+        elif self.structure == "random" and self.limit_gap_ > LARGE_GAP:
+            warnings.warn(
+                f"The predictions are {self.limit_gap_:.2g} standard errors from their limit on average: increase "
+                f"n_estimators={self.n_iter_}.",
+                UserWarning,
+                stacklevel=3,
+            )
+        return self._limit.squared_norms(self._forest.apply(source, n_threads=n_threads))
+
+
+# ---- rows ------------------------------------------------------------------------------------------------------------
+
+
+def _whole_copies(sample_weight):
+    """Return whole-number weights as int64, None for ones."""
+    if sample_weight is None:
+        return None
+    if not np.all(sample_weight == np.floor(sample_weight)) or sample_weight.sum() > MOST_ROWS:
+        raise ValueError(
+            "sample_weight must hold whole numbers, each the number of independent observations that a row stands for, "
+            f"of a sum of at most {MOST_ROWS}; the theory has no place for other weights."
+        )
+    return sample_weight.astype(np.int64)
+
+
+def canonical_rows(mapper, X, y, copies, n_threads):
+    """Return the copies of the rows, sorted by content, so that nothing depends on the order of the user's rows."""
+    codes_col, codes_row = mapper.transform(X, n_threads)
+    hashes = row_hashes(codes_row, X.shape[1], n_threads)
+    ranks = np.unique(y, return_inverse=True)[1]
+    keys = copy_numbers(hashes, ranks)[0]
+    order = np.argsort(keys, kind="stable")
+    order = np.repeat(order, copies[order])
+    keys = keys[order]
+    starts = np.flatnonzero(np.r_[True, keys[1:] != keys[:-1]])
+    first = np.arange(len(keys)) - np.repeat(starts, np.diff(np.r_[starts, len(keys)]))
+    return ChainRows(
+        np.ascontiguousarray(codes_col[:, order]), np.ascontiguousarray(codes_row[order]), mapper.n_bins,
+        mapper.is_categorical, y[order], keys, first,
+    )  # fmt: skip
+
+
+def _repeated(data, held):
+    """Return X and y of the copies held out, in the user's order."""
+    part = np.repeat(np.arange(len(held)), held)
+    return data.X[part], data.y[part]
+
+
+def _check_alpha(alpha):
+    if isinstance(alpha, (bool, np.bool_)) or not isinstance(alpha, numbers.Real) or not 0 < alpha < 1:
+        raise ValueError(f"alpha must be a float in the range (0, 1), got {alpha!r}.")
+    return float(alpha)
