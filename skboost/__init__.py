@@ -4,10 +4,12 @@ from skboost._uncertainty import Uncertainty
 from skboost._version import __version__
 from skboost.ebm import EBMClassifier, EBMRegressor
 from skboost.gaussian_process import LaplaceGPClassifier, LeafLaplaceUncertainty
+from skboost.inference import BoulevardRegressor
 from skboost.sglb import SGLBClassifier, SGLBRegressor
 from skboost.uncertainty import VirtualEnsembleUncertainty
 
 __all__ = [
+    "BoulevardRegressor",
     "EBMClassifier",
     "EBMRegressor",
     "LaplaceGPClassifier",

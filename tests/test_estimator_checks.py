@@ -9,7 +9,14 @@ from sklearn.utils.estimator_checks import (
     parametrize_with_checks,
 )
 
-from skboost import EBMClassifier, EBMRegressor, LaplaceGPClassifier, SGLBClassifier, SGLBRegressor
+from skboost import (
+    BoulevardRegressor,
+    EBMClassifier,
+    EBMRegressor,
+    LaplaceGPClassifier,
+    SGLBClassifier,
+    SGLBRegressor,
+)
 
 pytestmark = pytest.mark.filterwarnings("ignore::sklearn.exceptions.SkipTestWarning")
 
@@ -41,8 +48,18 @@ VARIANTS = [
     EBMRegressor(max_rounds=30, outer_bags=2, loss="tweedie", exclude="mains"),
     LaplaceGPClassifier(link="logit"),
     LaplaceGPClassifier(approximation="ep", max_iter_predict=30),
+    BoulevardRegressor(n_estimators=30, structure="honest", solver="cg", dropout=0.3),
+    BoulevardRegressor(n_estimators=10, method="parallel", structure="greedy", solver="nystrom"),
+    BoulevardRegressor(n_estimators=30, calibration_fraction=0.2, noise_variance="held_out"),
 ]
-DEFAULTS = [SGLBRegressor(), SGLBClassifier(), EBMRegressor(), EBMClassifier(), LaplaceGPClassifier()]
+DEFAULTS = [
+    SGLBRegressor(),
+    SGLBClassifier(),
+    EBMRegressor(),
+    EBMClassifier(),
+    LaplaceGPClassifier(),
+    BoulevardRegressor(),
+]
 
 
 @parametrize_with_checks(VARIANTS)

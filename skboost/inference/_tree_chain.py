@@ -180,7 +180,7 @@ def _parallel_rounds(grower, rules, target, seed, reporter):
             tree = grower.grow(target - others)
             sums[slot] += tree
             if b == 0:
-                means[slot] = tree      # the first round boosts the slots one after the other
+                means[slot] = tree  # the first round boosts the slots one after the other
         if reporter is not None and reporter.due(b + 1):
             reporter.update(b + 1)
     return sums.sum(axis=0)

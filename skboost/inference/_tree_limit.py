@@ -15,6 +15,8 @@ from skboost.inference._tree_solvers import ExactSolver, GradientSolver, Nystrom
 AUTO_EXACT_ROWS = 2048
 MOST_EXACT_ROWS = 16384
 DEFAULT_LANDMARKS = 512
+# Random signs that estimate traces: errors of a few units, little beside the rows where traces are estimated.
+N_PROBES = 16
 # Values of the leaves of a block of rows.
 BLOCK_VALUES = 1 << 22
 KINDS = ("confidence", "prediction", "reproduction", "calibrated")
@@ -40,11 +42,11 @@ class TreeLimit:
     def __init__(self, kernel, c, s, mean_intercept, solver, n_landmarks, seed):
         self.kernel, self.c, self.s, self.mean_intercept = kernel, c, s, mean_intercept
         self.solver, self.n_landmarks, self.seed = solver, n_landmarks, seed
-        self._made = None
+        self._made = self._probes = None
 
     def __getstate__(self):
-        # The inverse is the largest part by far, and is made anew in no more time than a read takes.
-        return {**vars(self), "_made": None}
+        # These are by far the largest parts, and both are made anew when they are wanted.
+        return {**vars(self), "_made": None, "_probes": None}
 
     @property
     def _solver(self):
@@ -59,19 +61,67 @@ class TreeLimit:
 
     def fitted(self, target):
         """Return the limit's fit at the training rows, less the intercept, to labels less the intercept."""
-        return self.s * (target - self.c * self._solver.solve(target[:, None])[:, 0])
+        return self.s * self._smooth(target[:, None])[:, 0]
+
+    def _smooth(self, columns):
+        """Return ``(c I + K)^-1 K columns``."""
+        return columns - self.c * self._solver.solve(columns)
+
+    def _probed(self):
+        """Return random signs and their smooths, then a column of ones and its smooth."""
+        if self._probes is None:
+            generator = np.random.default_rng([self.seed, 1])
+            columns = np.ones((self.kernel.n_rows, N_PROBES + 1))
+            columns[:, :-1] = generator.choice([-1.0, 1.0], size=(N_PROBES, self.kernel.n_rows)).T
+            self._probes = columns, self._smooth(columns)
+        (columns, smooth), last = self._probes, N_PROBES
+        return columns[:, :last], smooth[:, :last], columns[:, last:], smooth[:, last:]
 
     def degrees_of_freedom(self):
-        """Return the trace of the hat matrix P, and of ``P P'``; estimates for solver="cg"."""
+        """Return the trace of the hat matrix P, and of ``P P'``; for solver="cg" estimates free of bias."""
         n = self.kernel.n_rows
-        trace, norm = self._solver.smoother_traces(np.random.default_rng([self.seed, 1]))
-        trace, norm = self.s * trace, self.s**2 * norm
-        if not self.mean_intercept:
-            return trace, norm
-        # P = G + (1 - G1) 1'/n with the symmetric G = s (cI + K)^-1 K.
-        ones = self.fitted(np.ones(n))
-        left = 1.0 - ones
-        return trace + left.mean(), norm + (2.0 * ones @ left + left @ left) / n
+        signs, smooth, _, smooth_ones = self._probed()
+        traces = self._solver.smoother_traces()
+        if traces is None:
+            traces = np.sum(signs * smooth) / N_PROBES, np.sum(smooth**2) / N_PROBES
+        trace, norm = self.s * traces[0], self.s**2 * traces[1]
+        if self.mean_intercept:
+            # P = G + (1 - G1) 1'/n with the symmetric G = s (cI + K)^-1 K.
+            ones = self.s * smooth_ones[:, 0]
+            left = 1.0 - ones
+            trace, norm = trace + left.mean(), norm + (2.0 * ones @ left + left @ left) / n
+        return float(trace), float(norm)
+
+    def estimate_variance(self, residual, noise_variance):
+        """Return the variance of what the leaves average: the noise, and the signal that varies within leaves.
+
+        At the limit the trees still see a part of the signal, and where it varies within a leaf the rows that happen to
+        be there move its mean as noise does. The mean variance within leaves is ``r'(I - K) r / tr(I - K)`` for the
+        residuals r that the trees see; what noise alone would make of it is known.
+
+        Parameters
+        ----------
+        residual : ndarray of shape (n_rows,)
+            Labels less the intercept and less 1/s of the fit.
+        noise_variance : float
+
+        Returns
+        -------
+        float
+            At least the noise variance.
+        """
+        signs, smooth, ones, smooth_ones = self._probed()
+        if self.mean_intercept:
+            mean = signs.mean(axis=0)
+            signs, smooth = signs - ones * mean, smooth - smooth_ones * mean
+        # The fit is s times the smooth.
+        left = signs - smooth
+        expected = np.sum(left * (left - self.kernel.product(left))) / N_PROBES
+        found = residual @ (residual - self.kernel.product(residual[:, None])[:, 0])
+        room = self.kernel.n_rows - float(self.kernel.diagonal().sum())
+        if not room > 0:
+            return noise_variance
+        return noise_variance + float(max(found - noise_variance * expected, 0.0) / room)
 
     def squared_norms(self, leaves):
         """Return the squared norms of the weights that rows give to the labels.
@@ -120,7 +170,7 @@ def residual_variance(y, fitted, degrees_of_freedom):
     return float(np.sum((y - fitted) ** 2)) / left
 
 
-def half_widths(kind, alpha, noise_variance, squared_norms, ratios=None):
+def half_widths(kind, alpha, noise_variance, variance, ratios=None):
     """Return half the widths of intervals.
 
     Parameters
@@ -129,26 +179,20 @@ def half_widths(kind, alpha, noise_variance, squared_norms, ratios=None):
     alpha : float
         Allowed share of misses.
     noise_variance : float
-    squared_norms : ndarray of shape (n,)
-        Variances of the predictions for a noise variance of 1.
+        Variance of a new label.
+    variance : ndarray of shape (n,)
+        Variances of the predictions.
     ratios : ndarray of shape (n_held,) or None
-        Of "calibrated": ascending absolute residuals of held-out rows in units of `prediction_scale`.
+        Of "calibrated": ascending absolute residuals of held-out rows in standard deviations of new labels.
 
     Returns
     -------
     ndarray of shape (n,)
     """
     if kind == "calibrated":
-        return calibrated_quantile(ratios, alpha) * prediction_scale(noise_variance, squared_norms)
-    z = -ndtri(0.5 * alpha)
-    if kind == "prediction":
-        return z * prediction_scale(noise_variance, squared_norms)
-    return z * np.sqrt((2.0 if kind == "reproduction" else 1.0) * noise_variance * squared_norms)
-
-
-def prediction_scale(noise_variance, squared_norms):
-    """Return the standard deviation of a new label about its prediction."""
-    return np.sqrt(noise_variance * (1.0 + squared_norms))
+        return calibrated_quantile(ratios, alpha) * np.sqrt(noise_variance + variance)
+    total = {"confidence": variance, "prediction": noise_variance + variance, "reproduction": 2.0 * variance}[kind]
+    return -ndtri(0.5 * alpha) * np.sqrt(total)
 
 
 def calibrated_quantile(ratios, alpha):

@@ -1,7 +1,7 @@
 """Solvers of ``u = (c I + K)^-1 k``: dense, by conjugate gradients, and with a kernel of low rank.
 
-All offer `solve`, columns of right-hand sides of shape (n_rows, n_columns) to solutions, and `smoother_traces`, the
-trace and the squared Frobenius norm of ``(c I + K)^-1 K``.
+All offer `solve`, columns of right-hand sides of shape (n_rows, n_columns) to solutions; `smoother_traces` returns the
+trace and the squared Frobenius norm of ``(c I + K)^-1 K`` where these are known.
 """
 
 import warnings
@@ -16,8 +16,6 @@ from skboost.inference._tree_kernel import TreeKernel
 # Relative residual at which conjugate gradients end, and the iterations that no kernel of trees comes near.
 TOLERANCE = 1e-10
 MOST_ITERATIONS = 1000
-# Random signs that estimate traces, whose relative error is then about sqrt(2 / N_PROBES / trace).
-N_PROBES = 64
 # Relative size of the pivot at which landmarks say nothing new.
 DROP = 1e-10
 
@@ -42,7 +40,7 @@ class ExactSolver:
         """Return ``(c I + K)^-1 columns``."""
         return self.inverse @ columns
 
-    def smoother_traces(self, generator):
+    def smoother_traces(self):
         """Return trace and squared norm of ``I - c (c I + K)^-1``."""
         n, trace = len(self.inverse), self.inverse.trace()
         return n - self.c * trace, n - 2.0 * self.c * trace + self.c**2 * float(np.sum(self.inverse**2))
@@ -81,11 +79,10 @@ class GradientSolver:
         )
         return X
 
-    def smoother_traces(self, generator):
-        """Return estimates from random signs, free of bias; their errors are small beside the number of rows."""
-        signs = generator.choice([-1.0, 1.0], size=(N_PROBES, self.kernel.n_rows)).T
-        smooth = signs - self.c * self.solve(signs)
-        return float(np.einsum("ij,ij->", signs, smooth)) / N_PROBES, float(np.sum(smooth**2)) / N_PROBES
+    @staticmethod
+    def smoother_traces():
+        """Return None: they would take a solution for each row."""
+        return None
 
 
 class NystromSolver:
@@ -104,7 +101,7 @@ class NystromSolver:
         """Return ``(c I + F F')^-1 columns`` by Woodbury's identity."""
         return (columns - self.factor @ cho_solve(self.inner, self.factor.T @ columns)) / self.c
 
-    def smoother_traces(self, generator):
+    def smoother_traces(self):
         """Return trace and squared norm from the eigenvalues of ``F' F``."""
         e = np.maximum(eigvalsh(self.gram), 0.0)
         return float(np.sum(e / (self.c + e))), float(np.sum((e / (self.c + e)) ** 2))

@@ -2,7 +2,6 @@
 
 import numpy as np
 import pytest
-
 from skboost._engine.leaf_kernel import leaf_sums, leaf_values
 
 
@@ -57,5 +56,5 @@ def test_indices_out_of_range_are_refused(codes, offset, rows, message):
     if message != "one row per":
         with pytest.raises(ValueError, match=message):
             leaf_values(codes, offset, np.zeros((offset[-1], 1)))
-    with pytest.raises(ValueError, match="one row per leaf|lead out|offset"):
+    with pytest.raises(ValueError, match=r"one row per leaf|lead out|offset"):
         leaf_values(codes, offset, np.zeros((offset[-1] + 1, 1)))
