@@ -83,6 +83,12 @@ API_GROUPS = [
     ),
     (
         "skboost",
+        "Inference",
+        "Boosted trees with standard errors: :doc:`/user_guide/boulevard_trees`.",
+        ["BoulevardRegressor"],
+    ),
+    (
+        "skboost",
         "Uncertainty",
         "What ``predict_uncertainty`` returns, :doc:`/user_guide/reading_uncertainty`, and how any booster gets it, "
         ":doc:`/user_guide/uncertainty_of_any_booster`.",

@@ -6,6 +6,9 @@ import numpy as np
 
 from skboost._engine.leaf_kernel import leaf_sums, leaf_values
 
+# Sums of a block of columns over all leaves: 2 MB.
+CACHED_VALUES = 1 << 18
+
 
 @dataclass(frozen=True)
 class TreeKernel:
@@ -46,8 +49,12 @@ class TreeKernel:
 
     def product(self, columns):
         """Return ``K columns`` for columns of shape (n_rows, n_columns), 2 n_rows n_trees additions for each."""
-        sums = leaf_sums(self.leaves, self.offset, np.ascontiguousarray(columns), self.n_threads)
-        return leaf_values(self.leaves, self.offset, sums * self.weight[:, None], self.n_threads)
+        out = np.empty(columns.shape)
+        for block in self._blocks(columns.shape[1]):
+            sums = leaf_sums(self.leaves, self.offset, np.ascontiguousarray(columns[:, block]), self.n_threads)
+            sums *= self.weight[:, None]
+            out[:, block] = leaf_values(self.leaves, self.offset, sums, self.n_threads)
+        return out
 
     def cross(self, leaves):
         """Return the kernel between the training rows and others.
@@ -61,15 +68,22 @@ class TreeKernel:
         -------
         ndarray of shape (n_rows, n_others)
         """
-        n_others = leaves.shape[1]
-        values = np.zeros((len(self.weight), n_others))
-        at = leaves + self.offset[:-1, None]
-        values[at, np.arange(n_others)] = self.weight[at]
-        return leaf_values(self.leaves, self.offset, values, self.n_threads)
+        out = np.empty((self.n_rows, leaves.shape[1]))
+        for block in self._blocks(leaves.shape[1]):
+            at = leaves[:, block] + self.offset[:-1, None]
+            values = np.zeros((len(self.weight), at.shape[1]))
+            values[at, np.arange(at.shape[1])] = self.weight[at]
+            out[:, block] = leaf_values(self.leaves, self.offset, values, self.n_threads)
+        return out
 
     def columns(self, rows):
         """Return the columns of the kernel matrix that belong to some training rows."""
         return self.cross(self.leaves[:, rows].astype(np.int64))
+
+    def _blocks(self, n_columns):
+        """Return slices of so many columns that their values of all leaves stay in the cache."""
+        step = int(np.clip(CACHED_VALUES // len(self.weight), 2, 16))
+        return [slice(start, min(start + step, n_columns)) for start in range(0, n_columns, step)]
 
     def diagonal(self):
         """Return the diagonal of the kernel matrix."""
@@ -78,11 +92,6 @@ class TreeKernel:
     def matrix(self):
         """Return the kernel matrix of the training rows, shape (n_rows, n_rows)."""
         out = np.empty((self.n_rows, self.n_rows))
-        for start in range(0, self.n_rows, MATRIX_BLOCK):
-            rows = np.arange(start, min(start + MATRIX_BLOCK, self.n_rows))
-            out[:, rows] = self.columns(rows)
+        for block in self._blocks(self.n_rows):
+            out[:, block] = self.columns(block)
         return out
-
-
-# Columns of the kernel matrix that are made at a time.
-MATRIX_BLOCK = 16

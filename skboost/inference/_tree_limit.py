@@ -17,8 +17,8 @@ MOST_EXACT_ROWS = 16384
 DEFAULT_LANDMARKS = 512
 # Random signs that estimate traces: errors of a few units, little beside the rows where traces are estimated.
 N_PROBES = 16
-# Values of the leaves of a block of rows.
-BLOCK_VALUES = 1 << 22
+# Rows whose standard errors are found together.
+BLOCK_ROWS = 64
 KINDS = ("confidence", "prediction", "reproduction", "calibrated")
 
 
@@ -136,9 +136,8 @@ class TreeLimit:
         ndarray of shape (n_others,)
         """
         out = np.empty(len(leaves))
-        step = int(np.clip(BLOCK_VALUES // len(self.kernel.weight), 1, 64))
-        for start in range(0, len(leaves), step):
-            rows = slice(start, min(start + step, len(leaves)))
+        for start in range(0, len(leaves), BLOCK_ROWS):
+            rows = slice(start, min(start + BLOCK_ROWS, len(leaves)))
             out[rows] = np.einsum("ij,ij->j", *[self.weights(leaves[rows])] * 2)
         return out
 
