@@ -34,6 +34,8 @@ LEARNING_RATE = 3.0
 MOST_ROWS = 2**26
 # Distance of the trees from their limit, in standard errors, above which bands are said to be unreliable.
 LARGE_GAP = 0.1
+# Rows whose leaves in all trees are in memory together.
+APPLY_ROWS = 8192
 
 
 class BoulevardRegressor(RegressorMixin, BaseEstimator):
@@ -335,7 +337,7 @@ class BoulevardRegressor(RegressorMixin, BaseEstimator):
         reporter.start(n_rows=rows.n_rows, n_features=data.n_features, n_threads=n_threads)
         result = run_chain(rows, rules, intercept, seed, n_threads, reporter)
         state = {"_forest": result.forest, "_mapper": mapper, "n_iter_": self.n_estimators, "intercept_": intercept}
-        limit = self._make_limit(result, rules, seed, n_threads)
+        limit = self._make_limit(result, rules, seed)
         held_rows = None if held is None else _repeated(data, held, order)
         state |= self._noise(rows, result, limit, rules, mapper, held_rows, n_threads)
         reporter.finish()
@@ -363,8 +365,10 @@ class BoulevardRegressor(RegressorMixin, BaseEstimator):
                 f"more than the {MOST_EXACT_ROWS} that it takes; use solver='cg' or 'nystrom'."
             )
 
-    def _make_limit(self, result, rules, seed, n_threads):
+    def _make_limit(self, result, rules, seed):
         forest = result.forest
+        # Products cap their threads by their own work.
+        n_threads = effective_n_threads(self.n_jobs)
         kernel = TreeKernel.of(result.leaves, forest.leaf_weight, forest.leaf_offset, rules.shrinkage, n_threads)
         solver = self.solver
         if solver == "auto":
@@ -378,7 +382,7 @@ class BoulevardRegressor(RegressorMixin, BaseEstimator):
         if held is not None:
             source = (held[0], mapper)
             residual = np.abs(held[1] - _raw(result.forest, rules, source, n_threads))
-            norms = limit.squared_norms(result.forest.apply(source, n_threads=n_threads))
+            norms = _squared_norms(limit, result.forest, source, n_threads)
         base = float(result.forest.base_score[0])
         target, fit = rows.y - base, result.fitted - base
         if self.noise_variance == "auto":
@@ -504,14 +508,23 @@ class BoulevardRegressor(RegressorMixin, BaseEstimator):
                 UserWarning,
                 stacklevel=3,
             )
-        leaves = self._forest.apply(source, n_threads=n_threads)
-        return self.estimate_variance_ * self._limit.squared_norms(leaves)
+        return self.estimate_variance_ * _squared_norms(self._limit, self._forest, source, n_threads)
 
 
 def _raw(forest, rules, source, n_threads):
     """Return the predictions of a forest."""
     add = np.full(forest.n_trees, rules.tree_weight)
     return forest.margins(source, add=add, n_threads=n_threads)[:, 0]
+
+
+def _squared_norms(limit, forest, source, n_threads):
+    """Return the squared norms of the weights of the labels, the leaves of a block of rows at a time."""
+    X, mapper = source
+    out = np.empty(len(X))
+    for start in range(0, len(X), APPLY_ROWS):
+        rows = slice(start, start + APPLY_ROWS)
+        out[rows] = limit.squared_norms(forest.apply((X[rows], mapper), n_threads=n_threads))
+    return out
 
 
 # ---- rows ------------------------------------------------------------------------------------------------------------
