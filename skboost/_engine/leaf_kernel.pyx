@@ -39,7 +39,7 @@ def leaf_sums(const code_t[:, ::1] codes, const int64_t[::1] offset, const doubl
         raise ValueError("columns need one row per row of the codes")
     cdef double[:, ::1] out = np.zeros((offset[offset.shape[0] - 1], k))
     parts = useful_threads(codes.shape[0] * n * k, min(<Py_ssize_t>n_threads, codes.shape[0]))
-    if n and k:
+    if n and k and codes.shape[0]:
         for part in prange(parts, nogil=True, num_threads=<int>parts, schedule="static"):
             sum_trees(codes, &offset[0], &columns[0, 0], k, codes.shape[0] * part // parts,
                       codes.shape[0] * (part + 1) // parts, &out[0, 0])
@@ -67,7 +67,7 @@ def leaf_values(const code_t[:, ::1] codes, const int64_t[::1] offset, const dou
         raise ValueError("values need one row per leaf")
     cdef double[:, ::1] out = np.zeros((n, k))
     parts = useful_threads(codes.shape[0] * n * k, min(<Py_ssize_t>n_threads, n))
-    if n and k:
+    if n and k and codes.shape[0]:
         for part in prange(parts, nogil=True, num_threads=<int>parts, schedule="static"):
             add_values(codes, &offset[0], &values[0, 0], k, n * part // parts, n * (part + 1) // parts, &out[0, 0])
     return np.asarray(out)

@@ -200,9 +200,10 @@ class TreeGrower:
         self.rows, self.rules, self.seed, self.n_threads = rows, rules, seed, n_threads
         self.builder = ForestBuilder("general", 1)
         self.values = []
+        self._target = np.zeros(rows.n_rows)
         self._trainer = Trainer(
-            rows.codes_col, rows.codes_row, rows.n_bins, rows.is_categorical, SquaredError(), np.zeros(rows.n_rows),
-            np.zeros(1), _engine_rules(rules), None, None, n_threads,
+            rows.codes_col, rows.codes_row, rows.n_bins, rows.is_categorical, SquaredError(), self._target, np.zeros(1),
+            _engine_rules(rules), None, None, n_threads,
         )  # fmt: skip
         most = rows.n_rows if rules.max_leaf_nodes is None else rules.max_leaf_nodes
         self._leaves = np.empty(
@@ -228,12 +229,11 @@ class TreeGrower:
         number = self.n_trees
         structure, used = self._draw(number)
         response = self._walk(number) if self.rules.structure == "random" else residual
-        # The engine's target is 0, so that its gradients are the scores; what it adds to them is not used.
-        np.negative(response, out=self._trainer.scores[0])
+        # From scores of 0 the engine fits its target, and leaves the value of each row's leaf in the scores.
+        self._target[:] = response
+        self._trainer.scores[:] = 0.0
         tree = self._trainer.grow(number, self.seed, units=structure)
-        shape = ForestBuilder("general", 1)
-        shape.append(tree)
-        leaf = shape.tree().apply(self.rows.codes_col, n_threads=self.n_threads)[:, 0]
+        leaf = self._leaf_of_rows(tree)
         n_leaves = len(tree["leaf_weight"])
         if n_leaves > MOST_LEAVES:
             raise ValueError(f"Trees of more than {MOST_LEAVES} leaves are not supported: set max_leaf_nodes.")
@@ -243,6 +243,17 @@ class TreeGrower:
         self.values.append(tree["leaf_value"])
         self._leaves[number] = leaf
         return tree["leaf_value"][leaf]
+
+    def _leaf_of_rows(self, tree):
+        """Return the leaf of every row: by the engine's leaf values where these differ, else by a walk."""
+        values = tree["leaf_value"].ravel()
+        order = np.argsort(values)
+        ascending = values[order]
+        if (np.diff(ascending) > 0).all():
+            return order[np.searchsorted(ascending, self._trainer.scores[0])]
+        shape = ForestBuilder("general", 1)
+        shape.append(tree)
+        return shape.tree().apply(self.rows.codes_col, n_threads=self.n_threads)[:, 0]
 
     def _draw(self, number):
         """Return the units of the structure (None for all rows) and the rows of the values (None for all)."""

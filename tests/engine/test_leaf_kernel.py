@@ -37,6 +37,9 @@ def test_nothing_gives_zeros():
     assert leaf_values(codes, offset, np.zeros((3, 2))).shape == (0, 2)
     codes = np.zeros((2, 4), dtype=np.uint8)
     assert leaf_sums(codes, offset, np.zeros((4, 0))).shape == (3, 0)
+    no_tree = np.zeros((0, 4), dtype=np.uint8)
+    assert leaf_sums(no_tree, np.zeros(1, dtype=np.int64), np.ones((4, 2))).shape == (0, 2)
+    np.testing.assert_array_equal(leaf_values(no_tree, np.zeros(1, dtype=np.int64), np.ones((0, 2))), np.zeros((4, 2)))
 
 
 @pytest.mark.parametrize(

@@ -165,6 +165,15 @@ def test_dropout_leaves_trees_out(seed):
     assert (full.forest.leaf_value != dropped.forest.leaf_value).any()
 
 
+def test_leaves_are_those_of_a_walk(seed):
+    """Leaves of equal values, as of constant labels, cannot be told apart by their values."""
+    rows = problem(seed)
+    for rules in (RULES, replace(RULES, structure="greedy"), replace(RULES, structure="honest", subsample=0.7)):
+        for y in (rows.y, np.sign(rows.codes_col[2] - 2.0)):
+            result = run_chain(replace(rows, y=y), rules, 0.0, seed, 1)
+            np.testing.assert_array_equal(result.leaves, result.forest.apply(rows.codes_col).T)
+
+
 def test_leaf_means():
     leaf, residual = np.array([0, 0, 1, 2]), np.array([1.0, 2.0, 5.0, 7.0])
     np.testing.assert_array_equal(leaf_means(leaf, residual, None, 4, 0.0), [1.5, 5, 7, 0])
