@@ -30,6 +30,22 @@ from skboost._forest_layout import (
 _BIN_ARRAYS = ("cuts", "n_bins", "is_categorical", "level_offset", "level_values", "level_codes")
 
 
+def squared_decay(shrink_factors):
+    """Return what is left, after all trees, of a variance that each tree has added.
+
+    Parameters
+    ----------
+    shrink_factors : float64 array of shape (n_trees,)
+        Factors on the sum of the earlier trees.
+
+    Returns
+    -------
+    ndarray of shape (n_trees,)
+    """
+    squares = shrink_factors[1:] ** 2
+    return np.append(np.cumprod(squares[::-1])[::-1], 1.0) if len(shrink_factors) else np.empty(0)
+
+
 class Forest:
     """Trees with vector leaves, one per boosting iteration.
 
@@ -174,17 +190,12 @@ class Forest:
         margins = np.empty((len(counts), n_rows, self.n_outputs))
         rows, found = (x, bins, self.used_features), None
         if self.layout["empty"] is not None:
-            found = np.empty((2, n_rows)), empty_variance * self.squared_decay()
+            found = np.empty((2, n_rows)), empty_variance * squared_decay(self.shrink_factors)
         counts = np.asarray(counts, dtype=np.int64)
         self._accumulate(rows, 0, self.n_trees, None, None, None, counts, margins, n_threads, found)
         if found is None:
             return margins, np.zeros(n_rows), np.ones(n_rows)
         return margins, found[0][1], 1.0 - found[0][0] / self.n_trees
-
-    def squared_decay(self):
-        """Return what is left, after all trees, of a variance that each tree has added: float64, shape (n_trees,)."""
-        factors = self.shrink_factors[1:] ** 2
-        return np.append(np.cumprod(factors[::-1])[::-1], 1.0) if self.n_trees else np.empty(0)
 
     def staged_margins(self, source, counts=None, *, n_threads=1):
         """Yield the raw scores of shape (n_rows, n_outputs) after each of ascending counts of trees.

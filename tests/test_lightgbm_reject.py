@@ -117,6 +117,7 @@ def test_malformed_trees_are_refused(tree, message):
         ({"objective": ""}, "objective='' is unknown"),
         ({"tree_sizes": "1 1"}, "tree_sizes has 2 entries instead of 1"),
         ({"version": "v4\nversion=v4"}, "version occurs twice"),
+        ({"version": f"v4\n{'k' * 999}=1\n{'k' * 999}=1"}, f": {'k' * 60} occurs twice"),
         ({"version": "v4\nnonsense"}, "expected key=value"),
     ],
 )

@@ -36,15 +36,16 @@ def forest_rounds(estimator):
     maps, names = estimator._category_maps, getattr(estimator, "feature_names_in_", None)
     coding = coding_of(maps, names)
     translator = Translator(forest, mapper, maps, coding)
-    rounds, leaf_values = [], []
+    rounds, leaf_values, empty_leaves = [], [], []
     for tree, coefficient in enumerate(coefficients):
         shape, leaves = translator.shape(tree)
         rows = forest.leaf_offset[tree] + np.array(leaves)
         values = forest.leaf_value[rows]
         rounds.append(Trees(shape, coefficient * values, forest.leaf_weight[rows]))
+        empty_leaves.append(np.flatnonzero(rounds[-1].weights == 0))
         leaf_values += [None] * forest.n_outputs if coefficient == 1 else list(values.T)
     rounds.append(constant(forest.base_score, rounds[0].weights.sum() if rounds else 1))
-    cycle = estimator._record.cycle
+    cycle, noisy = estimator._record.cycle, estimator._record.dynamics.noisy
     chain = Chain(
         predicts=MEAN_STATE if mean else LAST_STATE,
         loss=estimator._loss,
@@ -56,6 +57,10 @@ def forest_rounds(estimator):
         coefficients=coefficients,
         cycle_length=None if cycle is None else cycle.length,
         leaf_values=leaf_values,
+        empty_leaves=empty_leaves,
+        empty_variance=float(estimator._empty_variance),
+        noise_variance=float(estimator.noise_variance_) if noisy else None,
+        class_weighted=getattr(estimator, "class_weight", None) is not None,
     )
     return chain, [mapper.thresholds(feature) for feature in range(mapper.n_features)], rounds
 

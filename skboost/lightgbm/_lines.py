@@ -85,7 +85,7 @@ class Fields:
     def add(self, key, value, line):
         """Store the value of a key, which must be new."""
         if key in self._values:
-            raise fault(line, f"{key} occurs twice in {self.where}.")
+            raise fault(line, f"{ascii(key[:_SHOWN])[1:-1]} occurs twice in {self.where}.")
         self._values[key] = value, line
 
     def __contains__(self, key):

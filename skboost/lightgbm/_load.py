@@ -2,7 +2,7 @@
 
 from pathlib import Path
 
-from skboost.lightgbm._chain import PARAMETER, chain_of
+from skboost.lightgbm._description import PARAMETER, chain_of
 from skboost.lightgbm._lines import fault
 from skboost.lightgbm._models import LoadedClassifier, LoadedRegressor
 from skboost.lightgbm._reader import parse

@@ -1,4 +1,4 @@
-"""Objectives of LightGBM: how their names are written, and the links from raw scores to predictions."""
+"""Objectives of LightGBM: how their names are written, the links from raw scores to predictions, and those of losses."""
 
 import math
 import re
@@ -30,6 +30,72 @@ _NAMES = {alias: name for name, aliases in _ALIASES.items() for alias in aliases
 _LOG_LINKS = {"poisson", "gamma", "tweedie"}
 _SIGMOID = re.compile(r"sigmoid:([0-9.eE+-]{1,40})")
 _CLASSES = re.compile(r"num_class:([0-9]{1,6})")
+
+
+@dataclass(frozen=True)
+class WrittenLoss:
+    """How a loss of skboost is written.
+
+    Attributes
+    ----------
+    objective : str or None
+        LightGBM's objective with the link of the loss. None where there is none: the file has no such line, and LightGBM
+        predicts raw scores.
+    of_several : str or None
+        The same for several outputs, whose number is ``{n}``.
+    options : tuple of str
+        Parameters of the loss, attributes of it and keywords of ``make_loss``.
+    state : tuple of str
+        Numbers that training gives the loss and predictions depend on, attributes of it.
+    """
+
+    objective: str | None = None
+    of_several: str | None = None
+    options: tuple = ()
+    state: tuple = ()
+
+
+# A new loss is one line here. What a line forgets is noticed when a model is written.
+WRITTEN = {
+    "squared_error": WrittenLoss("regression"),
+    "absolute_error": WrittenLoss("regression_l1"),
+    "quantile": WrittenLoss("quantile", options=("quantile",)),
+    "huber": WrittenLoss("huber", options=("delta",)),
+    "pseudo_huber": WrittenLoss(options=("delta",)),
+    "expectile": WrittenLoss(options=("quantile",)),
+    "poisson": WrittenLoss("poisson"),
+    "gamma": WrittenLoss("gamma"),
+    "tweedie": WrittenLoss("tweedie", options=("power",)),
+    "log_loss": WrittenLoss("binary sigmoid:1", "multiclass num_class:{n}"),
+    "multi_label": WrittenLoss("binary sigmoid:1", "multiclassova num_class:{n} sigmoid:1"),
+    "lambdarank": WrittenLoss("lambdarank"),
+    "rank_xendcg": WrittenLoss("rank_xendcg"),
+    "cox": WrittenLoss(),
+    "aft": WrittenLoss(options=("distribution", "scale")),
+    "gaussian": WrittenLoss(state=("centre", "scale")),
+    "normal": WrittenLoss(state=("centre", "scale")),
+    "lognormal": WrittenLoss(state=("centre", "scale")),
+    "laplace": WrittenLoss(state=("centre", "scale")),
+    "gamma_distribution": WrittenLoss(),
+    "poisson_distribution": WrittenLoss(),
+    "negative_binomial": WrittenLoss(),
+}
+
+
+def objective_of(loss):
+    """Return LightGBM's objective with the link of a loss, None where it has none.
+
+    Raises
+    ------
+    ValueError
+        If it is not known how the loss is written.
+    """
+    if loss.name not in WRITTEN:
+        raise ValueError(f"A model with loss={loss.name!r} cannot be written; known are {', '.join(WRITTEN)}.")
+    written = WRITTEN[loss.name]
+    if loss.n_outputs == 1:
+        return written.objective
+    return None if written.of_several is None else written.of_several.format(n=loss.n_outputs)
 
 
 @dataclass(frozen=True)

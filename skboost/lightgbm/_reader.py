@@ -198,9 +198,10 @@ def _make_tree(fields, n_features):
     except ValueError as error:
         raise fault(fields.line_of("left_child"), f"{fields.where} is no tree: {error}") from None
     gain = fields.lenient_floats("split_gain", n_nodes)
+    rows = [fields.lenient_floats(key, n_leaves) for key in ("leaf_weight", "leaf_count")]
     boundaries, words = _read_sets(fields, n_sets)
     _check_set_numbers(fields, threshold[is_set], n_sets)
-    return Tree(feature, threshold, decision, left, right, gain, leaf_value, boundaries, words, linear)
+    return Tree(feature, threshold, decision, left, right, gain, leaf_value, *rows, boundaries, words, linear)
 
 
 def _one_leaf(fields, n_sets, leaf_value, linear):
@@ -209,8 +210,9 @@ def _one_leaf(fields, n_sets, leaf_value, linear):
             raise fault(fields.line_of(key), f"{key} has entries in a tree of one leaf.")
     if n_sets:
         raise fault(fields.line_of("num_cat"), "num_cat must be 0 in a tree of one leaf.")
-    whole, real = np.empty(0, dtype=np.int64), np.empty(0)
-    return Tree(whole, real, whole, whole, whole, real, leaf_value, np.zeros(1, dtype=np.int64), whole, linear)
+    whole, real, none = np.empty(0, dtype=np.int64), np.empty(0), np.zeros(1)
+    boundaries = np.zeros(1, dtype=np.int64)
+    return Tree(whole, real, whole, whole, whole, real, leaf_value, none, none, boundaries, whole, linear)
 
 
 def _read_sets(fields, n_sets):

@@ -93,6 +93,7 @@ def term_rounds(estimator):
         coefficients=none,
         cycle_length=None,
         leaf_values=[],
+        empty_leaves=[],
     )
     return chain, [estimator._mapper.cuts(feature) for feature in range(len(maps))], rounds
 

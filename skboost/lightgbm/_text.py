@@ -6,7 +6,9 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from skboost.lightgbm._chain import NUMBERS, PARAMETER, objective_of
+from skboost.lightgbm._chain import NUMBERS
+from skboost.lightgbm._description import PARAMETER, description_of
+from skboost.lightgbm._objectives import objective_of
 from skboost.lightgbm._trees import CATEGORICAL, WORD_BITS
 
 # LightGBM counts rows in whole numbers of 32 bits.
@@ -96,7 +98,7 @@ def model_text(chain, cuts, rounds):
             *_importances(rounds, names),
             "",
             "parameters:",
-            f"[{PARAMETER}: {chain.to_json()}]",
+            f"[{PARAMETER}: {description_of(chain)}]",
             "",
             "end of parameters",
             "",

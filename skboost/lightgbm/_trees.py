@@ -43,6 +43,8 @@ class Tree:
         Sum of CATEGORICAL, DEFAULT_LEFT and 4 times the missing type.
     gain : float64 array of shape (n_nodes,)
     leaf_value : float64 array of shape (n_leaves,)
+    leaf_weight, leaf_count : float64 arrays of shape (n_leaves,)
+        Sums of second derivatives and numbers of training rows; zeros where the file has none.
     boundaries : int64 array of shape (n_sets + 1,)
         Range of each set in `words`.
     words : int64 array
@@ -57,6 +59,8 @@ class Tree:
     right: np.ndarray
     gain: np.ndarray
     leaf_value: np.ndarray
+    leaf_weight: np.ndarray
+    leaf_count: np.ndarray
     boundaries: np.ndarray
     words: np.ndarray
     linear: LinearLeaves | None = None

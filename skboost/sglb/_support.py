@@ -22,6 +22,31 @@ BLOCK_ROWS = 4096
 LARGEST_EXPONENT = 700.0
 
 
+def decompose(loss, raw, variance):
+    """Decompose the raw scores of the members of a chain.
+
+    Parameters
+    ----------
+    loss : Loss
+        That of the chain.
+    raw : ndarray of shape (n_members, n_samples, n_outputs)
+        Raw scores.
+    variance : ndarray of shape (n_samples,)
+        Variance of the offsets.
+
+    Returns
+    -------
+    Decomposition
+        Entropies for "log_loss", else variances.
+    """
+    if loss.name == "log_loss":
+        return binary(raw[..., 0], variance) if loss.n_outputs == 1 else multinomial(raw, variance)
+    if loss.predicts_spread:
+        return gaussian(*loss.mean_variance(raw), variance)
+    predictions = loss.inverse_link(raw[..., 0] if loss.n_outputs == 1 else raw)
+    return log_link(predictions, variance) if loss.log_link else regression(predictions, variance)
+
+
 def regression(members, variance):
     """Decompose predictions whose link is the identity.
 
