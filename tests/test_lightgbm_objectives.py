@@ -4,7 +4,7 @@ from types import SimpleNamespace
 
 import numpy as np
 import pytest
-from test_lightgbm_write import fitted
+from test_lightgbm_write import fitted, table
 
 from skboost._losses import make_loss
 from skboost.lightgbm import dumps, loads
@@ -50,7 +50,8 @@ def test_lightgbm_predicts_what_the_loss_predicts(name):
     try:
         losses = [make_loss(name, n_classes=n) for n in (2, 3)] if name == "log_loss" else [make_loss(name)]
     except ValueError as error:
-        assert "must be one of" in str(error)
+        if "must be one of" not in str(error):
+            raise
         pytest.skip(f"there is no loss={name!r} yet")
     for loss in losses:
         raw = np.random.default_rng(0).uniform(-3, 3, (20, loss.n_outputs))
@@ -72,7 +73,8 @@ def test_losses_that_the_table_does_not_have_are_refused_by_name(monkeypatch):
 
 @pytest.mark.parametrize("written", [WrittenLoss(), WrittenLoss(state=("centre",)), WrittenLoss(options=("scale",))])
 def test_what_a_line_of_the_table_forgets_is_noticed(monkeypatch, written):
-    model = fitted("gaussian", n_estimators=2)
+    X, y = table()
+    model = fitted("gaussian", X, 8 * y, n_estimators=2)
     monkeypatch.setitem(WRITTEN, "gaussian", written)
     with pytest.raises(ValueError, match="loss='gaussian' and 2 outputs cannot be written"):
         dumps(model)

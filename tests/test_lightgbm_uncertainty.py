@@ -128,7 +128,7 @@ def test_members_of_a_converged_model_agree():
 
 
 @pytest.mark.parametrize("kind", ["band", "map", "histogram", "retention", "members"])
-@pytest.mark.parametrize("name", ["written", "cyclical", "labels", "lgb470/binary_categorical", "lgb470/regression_nan"])
+@pytest.mark.parametrize("name", ["written", "cyclical", "labels", "lgb335/binary_categorical", "lgb470/dart"])
 def test_displays_take_loaded_models(kind, name):
     pytest.importorskip("matplotlib").use("Agg")
     import matplotlib.pyplot as plt

@@ -207,8 +207,8 @@ class LoadedModel:
         """Predict with uncertainty.
 
         Of a file that :func:`dump` wrote, the bits of the model that was written. Members of other files are the models
-        of fewer trees, without noise between them: their spread measures how far boosting has converged at a row, and is
-        no sample from a posterior. For a posterior over such a model see ``LeafLaplaceUncertainty``.
+        of fewer trees, without noise between them: their spread measures how far boosting has converged at a row, and
+        is no sample from a posterior. For a posterior over such a model see ``LeafLaplaceUncertainty``.
 
         Parameters
         ----------
@@ -242,8 +242,8 @@ class LoadedModel:
             return _uncertainty.multinomial(raw)
         if raw.shape[-1] > 1:
             raise ValueError(
-                f"Outputs of objective={objective.name} have no common uncertainty: they are {raw.shape[-1]} predictions "
-                "or probabilities that do not sum to 1. Use predict_virtual_ensembles."
+                f"Outputs of objective={objective.name} have no common uncertainty: they are {raw.shape[-1]} "
+                "predictions, or probabilities that do not sum to 1. Use predict_virtual_ensembles."
             )
         return _uncertainty.regression(objective.predictions(raw)[..., 0])
 

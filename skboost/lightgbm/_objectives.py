@@ -1,4 +1,4 @@
-"""Objectives of LightGBM: how their names are written, the links from raw scores to predictions, and those of losses."""
+"""Objectives of LightGBM: how their names are written, their links, and which losses have them."""
 
 import math
 import re
@@ -39,8 +39,8 @@ class WrittenLoss:
     Attributes
     ----------
     objective : str or None
-        LightGBM's objective with the link of the loss. None where there is none: the file has no such line, and LightGBM
-        predicts raw scores.
+        LightGBM's objective with the link of the loss. None where there is none: the file has no such line, and
+        LightGBM predicts raw scores.
     of_several : str or None
         The same for several outputs, whose number is ``{n}``.
     options : tuple of str
