@@ -1,9 +1,8 @@
 """From rows to the posterior over leaf values: columns, patterns, prior scales, factor. No estimator inside."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
-from scipy.special import expit, softmax
 
 from skboost.gaussian_process._averages import row_blocks
 from skboost.gaussian_process._leaf_models import LeafModel
@@ -115,6 +114,11 @@ class LeafPosterior:
     seed: int
 
     @property
+    def n_leaves(self):
+        """Columns of the linear model."""
+        return self.columns.n_columns
+
+    @property
     def unit(self):
         """Variance that whitened laws are in units of."""
         return 1.0 if self.noise_variance is None else self.noise_variance
@@ -189,6 +193,56 @@ class LeafPosterior:
         return np.maximum(out, 0.0) * self.unit
 
 
+@dataclass(frozen=True)
+class JointPosterior:
+    """Posteriors of raw scores that do not share their trees, as one `LeafPosterior` centred on the model.
+
+    Attributes
+    ----------
+    model : LeafModel
+    parts : list of LeafPosterior
+        One per raw score.
+    """
+
+    model: LeafModel
+    parts: list
+
+    modes = noise_variance = None
+
+    @property
+    def n_leaves(self):
+        """Columns of all linear models."""
+        return sum(part.n_leaves for part in self.parts)
+
+    @property
+    def tau(self):
+        """Prior scales, which are those of all parts."""
+        return self.parts[0].tau
+
+    @property
+    def solver(self):
+        """Name of the solver of the first part; "sample" is that of all."""
+        return self.parts[0].solver
+
+    @property
+    def solvers(self):
+        """Solvers, one per raw score."""
+        return [solver for part in self.parts for solver in part.solvers]
+
+    def moments(self, X):
+        """Return what `LeafPosterior.moments` does; the support is the mean over the scores."""
+        _, variances, supports = zip(*(part.moments(X) for part in self.parts), strict=True)
+        return self.model.raw(X), np.concatenate(variances, axis=1), np.mean(supports, axis=0)
+
+    def mean(self, X):
+        """Return the means of the raw scores, shape (n_rows, n_outputs)."""
+        return self.model.raw(X)
+
+    def members(self, X, n):
+        """Return raw scores of functions drawn from the posterior, shape (n, n_rows, n_outputs)."""
+        return np.concatenate([part.members(X, n) for part in self.parts], axis=2)
+
+
 def fit_posterior(model, X, y, weight, options):
     """Return the LeafPosterior of a model given rows.
 
@@ -214,6 +268,8 @@ def fit_posterior(model, X, y, weight, options):
     ValueError
         If an exact solver would need more than `max_leaves` columns or rows, or the evidence has no exact solver.
     """
+    if model.parts is not None:
+        return _fit_parts(model, X, y, weight, options)
     generator = np.random.default_rng(options.seed)
     trees = None
     if options.prior_trees:
@@ -241,7 +297,7 @@ def fit_posterior(model, X, y, weight, options):
     if options.at_mode:
         solvers = [at_mode]
     else:
-        rows = _curvatures(model, X, weight)
+        rows = model.curvatures(X, weight)
         gram = kind.gram(Z)
         solvers = [kind(Z, np.bincount(pattern, row, len(patterns)), penalty, gram) for row in rows]
     if solver == "sample":
@@ -298,20 +354,33 @@ def choose_solver(options, n_leaves, n_rows, by_term):
     return solver
 
 
+def _fit_parts(model, X, y, weight, options):
+    """Return the posteriors of models of one score each, with seeds of their own, and one solver if that samples."""
+    seeds = np.random.SeedSequence(options.seed).generate_state(len(model.parts), np.uint64)
+    each = [replace(options, seed=int(seed)) for seed in seeds]
+    found = [fit_posterior(part, X, y, weight, one) for part, one in zip(model.parts, each, strict=True)]
+    solvers = {posterior.solver for posterior in found}
+    if len(solvers) > 1 and "sample" in solvers:
+        each = [replace(one, solver="sample") for one in each]
+        found = [fit_posterior(part, X, y, weight, one) for part, one in zip(model.parts, each, strict=True)]
+    return JointPosterior(model, found)
+
+
 def _leaf_weights(to_columns, columns, weight):
-    """Return the training weights of the model's leaves, and those of random trees by the rows of the fit."""
+    """Return the training weights of the model's leaves, and by the rows of the fit those that it does not know."""
     n_own = int(to_columns.model.sizes.sum())
     n_all = int(to_columns.sizes.sum())
-    if n_all == n_own:
-        return to_columns.model.weights
-    leaves = columns[:, len(to_columns.model.sizes) : len(to_columns.sizes)]
-    totals = np.bincount(leaves.ravel(), np.repeat(weight, leaves.shape[1]), n_all)[n_own:]
-    return np.append(to_columns.model.weights, totals)
+    own = to_columns.model.weights
+    if n_all == n_own and own is not None:
+        return own
+    leaves = columns[:, : len(to_columns.sizes)]
+    totals = np.bincount(leaves.ravel(), np.repeat(weight, leaves.shape[1]), n_all)
+    return totals if own is None else np.append(own, totals[n_own:])
 
 
 def _likelihood(model, y, weight, pattern, n_patterns):
     """Return the likelihood by pattern and the score that its leaves add to; of several classes None."""
-    if model.n_outputs > 1:
+    if model.n_outputs > 1 or model.one_of_several:
         return None, 0.0
     total = np.bincount(pattern, weight, n_patterns)
     if model.classifier:
@@ -319,14 +388,3 @@ def _likelihood(model, y, weight, pattern, n_patterns):
     residual = y - model.base[0]
     target = np.bincount(pattern, weight * residual, n_patterns)
     return SquaredLikelihood(total, target, float(weight @ residual**2)), 0.0
-
-
-def _curvatures(model, X, weight):
-    """Return minus the second derivatives of the log likelihood at the model's scores, one array per output."""
-    if not model.classifier:
-        return [weight]
-    raw = model.raw(X)
-    if model.n_outputs == 1:
-        return [weight * expit(raw[:, 0]) * expit(-raw[:, 0])]
-    p = softmax(raw, axis=1)
-    return list((weight[:, None] * p * (1.0 - p)).T)

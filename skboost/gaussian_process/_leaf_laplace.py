@@ -24,8 +24,8 @@ from skboost._compat import (
 from skboost._random import resolve_seed
 from skboost._uncertainty import Uncertainty, check_n_members
 from skboost.gaussian_process._averages import binary_decomposition, one_vs_rest_decomposition
+from skboost.gaussian_process._leaf_families import check_loss, leaf_model, thawed
 from skboost.gaussian_process._leaf_fit import LeafOptions, fit_posterior
-from skboost.gaussian_process._leaf_models import check_loss, leaf_model, thawed
 from skboost.gaussian_process._links import LINKS
 
 # The prior scale of the law that SGLB's posterior sampling has.
@@ -60,9 +60,11 @@ class LeafLaplaceUncertainty(MetaEstimatorMixin, TransformerMixin, BaseEstimator
     Parameters
     ----------
     estimator : estimator
-        SGLBRegressor, SGLBClassifier, EBMRegressor or EBMClassifier with loss="squared_error" or "log_loss". A fitted
-        one is used as it is; one that is not fitted is cloned, and fitted to the rows of `fit`. ``clone``, and so
-        cross-validation, turns the first into the second, unless it is wrapped in a FrozenEstimator.
+        SGLBRegressor, SGLBClassifier, EBMRegressor or EBMClassifier with loss="squared_error" or "log_loss", or a model
+        of LightGBM that ``skboost.lightgbm.load`` returned, with one of the objectives "regression", "binary" and
+        "multiclass". A fitted one is used as it is; one that is not fitted is cloned, and fitted to the rows of `fit`.
+        ``clone``, and so cross-validation, turns the first into the second, unless it is wrapped in a FrozenEstimator;
+        loaded models are what they are.
     prior : {"sglb", "constant", "random_walk"}, default="sglb"
         Prior precision of a leaf. "sglb": ``prior_scale * T * n_j / N`` for T trees and a leaf with n_j of the N
         training rows, at least one, the stationary law of SGLB. "constant": ``prior_scale * T``, so that the prior
@@ -112,7 +114,7 @@ class LeafLaplaceUncertainty(MetaEstimatorMixin, TransformerMixin, BaseEstimator
     solver_ : {"cholesky", "dual", "sample"}
         Solver in use.
     n_leaves_ : int
-        Columns of the linear model.
+        Columns of the linear model, those of all classes where each has its own trees.
     n_features_in_ : int
         Number of columns of X.
     feature_names_in_ : ndarray of shape (`n_features_in_`,)
@@ -137,6 +139,10 @@ class LeafLaplaceUncertainty(MetaEstimatorMixin, TransformerMixin, BaseEstimator
     Trees grown on labels put thresholds between data and leave no leaf empty, so that the variance need not grow in a
     gap between the data; `support` and `prior_trees` are remedies, and so are prior splits of the booster. The chain of
     SGLB with a `diffusion_temperature` of T samples a posterior narrower by T than this one, which is at 1.
+
+    Models of LightGBM have trees of their own for each class. Their texts do not know the score that boosting started
+    from, which is taken to be the mean of the first tree; it matters for centre="map" and the evidence only. Bagging,
+    GOSS and the row weights of LightGBM are not in the text: weights of `fit` are to be those of the training.
 
     A row of weight w counts as w equal rows. Rows in another order give the same numbers up to rounding, with "sample"
     up to the 1e-4 at which conjugate gradients end; the same seed gives the same bits with the same BLAS and number of
@@ -256,7 +262,7 @@ class LeafLaplaceUncertainty(MetaEstimatorMixin, TransformerMixin, BaseEstimator
             "prior_scale_": float(tau[0]) if options.prior_scale is not None or len(tau) == 1 else tau,
             "noise_variance_": posterior.noise_variance,
             "solver_": posterior.solver,
-            "n_leaves_": posterior.columns.n_columns,
+            "n_leaves_": posterior.n_leaves,
             "_posterior": posterior,
         }
         for name in {"classes_", "feature_names_in_"} & set(vars(self)):

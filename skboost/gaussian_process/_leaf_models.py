@@ -6,7 +6,7 @@ row into one of its leaves, and every leaf of every tree is a column of 0/1: a r
 
 import numpy as np
 from scipy.sparse import block_diag, csr_array, diags_array, eye_array, kron
-from sklearn.frozen import FrozenEstimator
+from scipy.special import expit, softmax
 
 from skboost._validation import check_X
 from skboost.ebm._terms import term_cells
@@ -23,8 +23,8 @@ class LeafModel:
         The booster.
     sizes : int64 array of shape (n_trees,)
         Columns of each tree or term.
-    weights : float64 array of shape (n_columns,)
-        Training weight in each leaf.
+    weights : float64 array of shape (n_columns,) or None
+        Training weight in each leaf; None where the model does not know it.
     base : float64 array of shape (n_outputs,)
         Raw score without leaves.
     is_ordered : bool array of shape (n_features,)
@@ -35,10 +35,14 @@ class LeafModel:
         That of the chain, if the model has one.
     axes : list of list of (int, bool), or None
         Cells and order of each axis of each term; None for trees.
+    parts : list of LeafModel or None
+        Models of one raw score each, where they do not share their trees.
+    one_of_several : bool
+        Whether this is the model of one of several classes.
     """
 
-    additive = False
-    n_splits = noise_variance = axes = None
+    additive = one_of_several = False
+    n_splits = noise_variance = axes = parts = None
 
     def __init__(self, estimator):
         self.estimator = estimator
@@ -57,6 +61,16 @@ class LeafModel:
     def raw(self, X):
         """Return the raw scores of rows, shape (n_rows, n_outputs)."""
         return self.estimator._raw(X)
+
+    def curvatures(self, X, weight):
+        """Return minus the second derivatives of the log likelihood at the scores of rows, one array per raw score."""
+        if not self.classifier:
+            return [weight]
+        raw = self.raw(X)
+        if self.n_outputs == 1:
+            return [weight * expit(raw[:, 0]) * expit(-raw[:, 0])]
+        p = softmax(raw, axis=1)
+        return list((weight[:, None] * p * (1.0 - p)).T)
 
     def columns(self, X):
         """Return the columns of rows, int32 of shape (n_rows, n_trees)."""
@@ -113,65 +127,6 @@ class TermCells(LeafModel):
             index = tuple(axis.astype(np.intp) for axis in term_cells(term, cells, coarse))
             out[:, t] = self.starts[t] + np.ravel_multi_index(index, shape)
         return out
-
-
-def leaf_model(estimator, n_trees):
-    """Return the LeafModel of a fitted estimator.
-
-    Parameters
-    ----------
-    estimator : estimator
-        Fitted booster.
-    n_trees : int or None
-        Only so many trees, the last ones; None takes all.
-
-    Returns
-    -------
-    LeafModel
-
-    Raises
-    ------
-    ValueError
-        If the estimator is of no known family, or `n_trees` does not go with it.
-    """
-    if hasattr(estimator, "_forest"):
-        return ForestLeaves(estimator, n_trees)
-    if hasattr(estimator, "term_features_") and hasattr(estimator, "bin_weights_"):
-        if n_trees is not None:
-            raise ValueError(
-                f"n_trees={n_trees} does not go with estimator={type(estimator).__name__}, whose terms are sums over "
-                "all its trees; use n_trees=None."
-            )
-        return TermCells(estimator)
-    raise ValueError(
-        f"estimator={type(estimator).__name__} is no booster whose leaves are known here: SGLBRegressor, "
-        "SGLBClassifier, EBMRegressor or EBMClassifier."
-    )
-
-
-# ---- what is refused before a fit ------------------------------------------------------------------------------------
-
-
-def thawed(estimator):
-    """Return the estimator inside of frozen ones."""
-    while isinstance(estimator, FrozenEstimator):
-        estimator = estimator.estimator
-    return estimator
-
-
-def check_loss(estimator):
-    """Raise ValueError for a loss without the curvature that a Gaussian posterior takes."""
-    loss = getattr(estimator, "loss", None)
-    if loss not in LOSSES:
-        raise ValueError(
-            f"estimator={type(estimator).__name__} has loss={loss!r}, but leaf posteriors are known for "
-            f"loss={LOSSES[0]!r} and loss={LOSSES[1]!r} only."
-        )
-    if getattr(estimator, "class_weight", None) is not None:
-        raise ValueError(
-            f"estimator={type(estimator).__name__} has class_weight={estimator.class_weight!r}, which changes what a "
-            "row counts for; fit it with class_weight=None and sample weights, and give these to fit as well."
-        )
 
 
 # ---- differences between neighbouring cells --------------------------------------------------------------------------
