@@ -4,8 +4,10 @@ Runs where LightGBM can be imported, or with the interpreters that ``SKBOOST_LIG
 version of LightGBM, with the separator of paths between them.
 """
 
+import functools
 import importlib.util
 import itertools
+import json
 import os
 import subprocess
 import sys
@@ -42,8 +44,12 @@ for index in range(int(sys.argv[2])):
     open(path + ".again.txt", "w", newline="").write(booster.model_to_string(num_iteration=-1))
 """
 FRAME = """
-import sys, lightgbm, numpy as np, pandas as pd
-X = pd.read_pickle(sys.argv[1] + "/X.pkl")
+import json, sys, lightgbm, numpy as np, pandas as pd
+def column(values, categories):
+    if categories is None:
+        return np.array(values, dtype=float)
+    return pd.Categorical.from_codes(values, pd.Index(categories, dtype=object if categories[0] == "new" else float))
+X = pd.DataFrame({name: column(*parts) for name, parts in json.load(open(sys.argv[1] + "/X.json")).items()})
 np.save(sys.argv[1] + "/raw.npy", lightgbm.Booster(model_file=sys.argv[1] + "/model.txt").predict(X, raw_score=True))
 """
 TRAIN = """
@@ -60,18 +66,23 @@ print(index + 1)
 """
 
 
+def environment():
+    """Return the environment of other interpreters, which are not to import this skboost."""
+    return {key: value for key, value in os.environ.items() if key != "PYTHONPATH"}
+
+
+def run_with(python, code, *arguments):
+    """Run code in an interpreter with LightGBM, and return what it prints."""
+    command = [python, "-c", OLD_NAMES + code, *map(str, arguments)]
+    done = subprocess.run(command, env=environment(), capture_output=True, text=True, timeout=300, cwd="/")
+    assert done.returncode == 0, done.stderr
+    return done.stdout
+
+
 @pytest.fixture(params=PYTHONS)
 def run(request):
-    """Run code in an interpreter with LightGBM; it returns what the code prints."""
-
-    def run(code, *arguments):
-        environment = {key: value for key, value in os.environ.items() if key != "PYTHONPATH"}
-        command = [request.param, "-c", OLD_NAMES + code, *map(str, arguments)]
-        done = subprocess.run(command, env=environment, capture_output=True, text=True, timeout=300, cwd="/")
-        assert done.returncode == 0, done.stderr
-        return done.stdout
-
-    return run
+    """Return `run_with` an interpreter."""
+    return functools.partial(run_with, request.param)
 
 
 def predictions_of(run, folder, models, X):
@@ -175,7 +186,14 @@ def test_frames_with_categories(run, tmp_path):
     model = SGLBRegressor(n_estimators=20, averaging="mean", random_state=0).fit(frame, y + (frame["text"] == "y"))
     frame["text"] = frame["text"].cat.set_categories(["new", "y", "\u00fc"])
     (tmp_path / "model.txt").write_bytes(dumps(model).encode())
-    frame.to_pickle(tmp_path / "X.pkl")
+    # As plain lists, since the other pandas may be of another version.
+    columns = {
+        name: (column.cat.codes.tolist(), column.cat.categories.tolist())
+        if column.dtype == "category"
+        else (column.tolist(), None)
+        for name, column in frame.items()
+    }
+    (tmp_path / "X.json").write_text(json.dumps(columns))
     run(FRAME, tmp_path)
     np.testing.assert_array_equal(np.load(tmp_path / "raw.npy"), model.predict(frame))
 

@@ -211,8 +211,21 @@ def check(text):
         require(model.predict_proba(X).shape == (len(X), len(model.classes_)), "probabilities have the wrong shape")
     if model.n_iter_ >= 4 and not is_terms(model):
         require(len(model.predict_virtual_ensembles(X, n_members=2)) == 2, "members are missing")
+        check_uncertainty(model, X)
     require(model.feature_importances_.shape == (model.n_features_in_,), "importances have the wrong shape")
     return True
+
+
+def check_uncertainty(model, X):
+    """Raise AssertionError where uncertainty has the wrong form; outputs without one and overflows are refused."""
+    try:
+        found = model.predict_uncertainty(X, n_members=2)
+    except ValueError:
+        return
+    require(found.knowledge.shape == (len(X),), "knowledge has the wrong shape")
+    require(not (found.knowledge < 0).any(), "knowledge is negative")
+    if found.support is not None:
+        require(((found.support >= 0) & (found.support <= 1)).all(), "support is no share")
 
 
 def is_terms(model):
