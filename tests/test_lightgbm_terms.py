@@ -84,6 +84,21 @@ def test_frames_with_texts():
         np.testing.assert_array_equal(loaded.predict(rows), model.predict(rows))
 
 
+@pytest.mark.parametrize(
+    "params",
+    [
+        {"missing": "gain"},
+        {"missing": "low", "max_leaves": 4},
+        {"missing": "high", "max_interaction_bins": 4},
+        {"exclude": "mains", "interactions": [(0, 2)]},
+        {"interactions": 0, "exclude": [0, 1, 2, 3]},
+    ],
+)
+def test_all_kinds_of_cells(params):
+    model, X = fitted(**{"max_rounds": 8, "outer_bags": 1} | params), edge_rows(table()[0])
+    np.testing.assert_array_equal(loads(dumps(model)).predict(X), model.predict(X))
+
+
 def test_edited_models():
     model = fitted()
     model.remove_features([1])
