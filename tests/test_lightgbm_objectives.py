@@ -22,7 +22,8 @@ LINES = {
     "gamma": ("gamma", None),
     "tweedie": ("tweedie", None),
     "log_loss": ("binary sigmoid:1", "multiclass num_class:3"),
-    "multi_label": ("binary sigmoid:1", "multiclassova num_class:3 sigmoid:1"),
+    "several_labels": (None, "multiclassova num_class:3 sigmoid:1"),
+    "several_targets": ("regression", None),
     "lambdarank": ("lambdarank", None),
     "rank_xendcg": ("rank_xendcg", None),
     "cox": (None, None),
@@ -32,16 +33,23 @@ LINES = {
 }
 
 
+def stub(name, n_outputs):
+    """Return what the table looks at."""
+    names = {"several_labels": "log_loss", "several_targets": "squared_error"}
+    uncertainty = "labels" if name == "several_labels" else "regression"
+    return SimpleNamespace(name=names.get(name, name), n_outputs=n_outputs, uncertainty=uncertainty)
+
+
 @pytest.mark.parametrize("name", LINES)
 def test_losses_have_the_objectives_of_their_links(name):
-    found = tuple(objective_of(SimpleNamespace(name=name, n_outputs=n)) for n in (1, 3))
+    found = tuple(objective_of(stub(name, n)) for n in (1, 3))
     assert found == LINES[name]
 
 
 @pytest.mark.parametrize("name", WRITTEN)
 def test_objectives_are_read_again(name):
     for n_outputs in (1, 3):
-        if line := objective_of(SimpleNamespace(name=name, n_outputs=n_outputs)):
+        if line := objective_of(stub(name, n_outputs)):
             assert parse_objective(line, n_outputs).name == line.split(" ")[0]
 
 

@@ -14,6 +14,7 @@ import sys
 
 import numpy as np
 import pytest
+from test_lightgbm_losses import FAMILY, fitted_family
 from test_lightgbm_terms import LOSSES as EBM_LOSSES
 from test_lightgbm_terms import fitted as fitted_terms
 from test_lightgbm_write import LOSSES, POLICIES, VARIANTS, edge_rows, fitted, table
@@ -164,6 +165,17 @@ def test_written_models_with_weights(run, tmp_path):
         (regressor, classifier), predictions_of(run, tmp_path, (regressor, classifier), X), strict=True
     ):
         np.testing.assert_array_equal(known["raw"], model._raw(X)[:, 0])
+        assert_contributions(known, X)
+
+
+def test_written_models_of_the_family_of_losses(run, tmp_path):
+    X = edge_rows(table()[0])
+    models = [fitted_family(name, averaging="mean", n_estimators=10) for name in FAMILY]
+    for name, model, (_, known) in zip(FAMILY, models, predictions_of(run, tmp_path, models, X), strict=True):
+        np.testing.assert_array_equal(known["raw"], model._raw(X).reshape(known["raw"].shape))
+        if FAMILY[name][1] is not None:
+            wanted = model.predict_proba(X) if name == "several labels" else model.predict(X)
+            np.testing.assert_allclose(known["pred"], wanted, rtol=1e-12)
         assert_contributions(known, X)
 
 

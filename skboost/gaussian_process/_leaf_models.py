@@ -86,7 +86,11 @@ class ForestLeaves(LeafModel):
 
     def __init__(self, estimator, n_trees):
         super().__init__(estimator)
-        forest = estimator._forest
+        loss, forest = estimator._loss, estimator._forest
+        if loss.n_outputs > 1 and (loss.name == "squared_error" or loss.uncertainty == "labels"):
+            raise ValueError(
+                f"estimator={type(estimator).__name__} has a target of several columns; leaf posteriors are of one."
+            )
         if n_trees is not None and n_trees > forest.n_trees:
             raise ValueError(f"n_trees={n_trees} is more than the {forest.n_trees} trees of estimator.")
         self.first = 0 if n_trees is None else forest.n_trees - n_trees

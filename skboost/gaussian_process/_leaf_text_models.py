@@ -121,6 +121,10 @@ def check_text(estimator):
     if any(tree.linear is not None for tree in parsed.trees):
         raise ValueError(f"estimator={name} has linear trees; leaf posteriors are of constant leaves.")
     if chain is not None:
+        if chain.loss.name == "squared_error" and parsed.n_outputs > 1:
+            raise ValueError(f"estimator={name} has several targets; leaf posteriors are of one.")
+        if chain.loss.uncertainty == "labels":
+            raise ValueError(f"estimator={name} has several labels; leaf posteriors are of one.")
         if chain.loss.name not in LOSSES:
             raise ValueError(
                 f"estimator={name} has loss={chain.loss.name!r}, but leaf posteriors are known for "

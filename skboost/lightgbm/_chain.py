@@ -59,8 +59,10 @@ class Chain:
         Leaves without training rows in the trees of each iteration.
     empty_variance : float
         Prior variance of the step of such a leaf.
+    empty_scale : float, ndarray of shape (n_outputs,) or None
+        Its unit, as of ``skboost.sglb._support.decompose``.
     noise_variance : float or None
-        Noise variance of a chain whose gradients had noise.
+        Noise variance of a chain of one output whose gradients had noise.
     class_weighted : bool
         Whether the classes had weights of their own.
     """
@@ -77,6 +79,7 @@ class Chain:
     leaf_values: list
     empty_leaves: list
     empty_variance: float = 0.0
+    empty_scale: float | np.ndarray | None = None
     noise_variance: float | None = None
     class_weighted: bool = False
 

@@ -10,12 +10,14 @@ import re
 
 import numpy as np
 
-from skboost._losses import make_loss
+from skboost._losses import MultiLabelLogLoss, MultiSquaredError, make_loss
 from skboost.lightgbm._chain import LAST_STATE, MEAN_STATE, NUMBERS, POSITIONS, TERMS, Chain
 from skboost.lightgbm._lines import fault
-from skboost.lightgbm._objectives import WRITTEN, objective_of, parse_objective
+from skboost.lightgbm._objectives import WRITTEN, key_of, objective_of, parse_objective
 
 PARAMETER = "skboost"
+# Losses of targets of several columns.
+_OF_COLUMNS = {"several_targets": MultiSquaredError, "several_labels": MultiLabelLogLoss}
 FORMAT_VERSION = 1
 _LABEL_TYPES = re.compile(r"b1|[iu][1248]|f[248]|U|O")
 # Raw scores at which a loss that is read must predict what the one that is written predicts.
@@ -54,6 +56,7 @@ def description_of(chain):
         "coefficients": chain.coefficients.tolist(),
         "cycle_length": chain.cycle_length,
         "noise_variance": chain.noise_variance,
+        "empty_scale": chain.empty_scale if chain.empty_scale is None else _plain(chain.empty_scale),
         "empty_variance": chain.empty_variance,
         "empty_leaves": [leaves.tolist() for leaves in chain.empty_leaves],
         "leaf_values": [None if values is None else values.tolist() for values in chain.leaf_values],
@@ -64,12 +67,12 @@ def description_of(chain):
 def _loss_state(loss, classes):
     """Return what the file keeps of a loss, after seeing that it makes a loss of the same predictions."""
     objective_of(loss)
-    written = WRITTEN[loss.name]
+    written = WRITTEN[key_of(loss)]
     options = {name: _plain(getattr(loss, name)) for name in written.options if getattr(loss, name, None) is not None}
     state = {name: _plain(getattr(loss, name)) for name in written.state if hasattr(loss, name)}
-    found = {"loss": loss.name, "loss_options": options, "loss_state": state}
+    found = {"loss": key_of(loss), "loss_options": options, "loss_state": state}
     try:
-        other = _read_loss(json.loads(json.dumps(found)), classes)
+        other = _read_loss(json.loads(json.dumps(found)), classes, loss.n_outputs)
         fits = other.n_outputs == loss.n_outputs and all(map(np.array_equal, _probe(loss), _probe(other)))
     except (ValueError, TypeError):
         fits = False
@@ -85,7 +88,7 @@ def _plain(value):
 def _probe(loss):
     """Return predictions of a loss at a few raw scores."""
     raw = _PROBES[(np.arange(len(_PROBES))[:, None] + np.arange(loss.n_outputs)) % len(_PROBES)]
-    found = [loss.inverse_link(raw[:, 0] if loss.n_outputs == 1 else raw)]
+    found = [loss.point(loss.inverse_link(raw[:, 0] if loss.n_outputs == 1 else raw))]
     return found + list(loss.mean_variance(raw)) if loss.predicts_spread else found
 
 
@@ -140,12 +143,14 @@ def _read_state(state, parsed):
     predicts = state.get("predicts")
     _require(predicts in (LAST_STATE, MEAN_STATE, TERMS), "what it predicts is unknown")
     classes = _read_classes(state.get("classes"), state.get("label_type"))
-    loss = _read_loss(state, classes)
+    loss = _read_loss(state, classes, parsed.n_outputs)
     _require(loss.n_outputs == parsed.n_outputs, f"loss={loss.name!r} has not the outputs of the trees")
     fits = parsed.objective == parse_objective(objective_of(loss) or "custom", loss.n_outputs)
     _require(fits, f"loss={loss.name!r} is not the objective of the file")
     columns, steps = _read_columns(state, len(parsed.feature_names)), _read_steps(state, parsed, predicts == TERMS)
-    return Chain(predicts=predicts, loss=loss, classes=classes, **columns, **steps, **_read_noise(state))
+    return Chain(
+        predicts=predicts, loss=loss, classes=classes, **columns, **steps, **_read_noise(state, loss.n_outputs)
+    )
 
 
 def _read_columns(state, n_features):
@@ -179,39 +184,57 @@ def _read_steps(state, parsed, are_terms):
     }
 
 
-def _read_noise(state):
+def _read_noise(state, n_outputs):
     empty, noise, weighted = (state.get(key) for key in ("empty_variance", "noise_variance", "class_weighted"))
+    scale = state.get("empty_scale")
+    if isinstance(scale, list):
+        scale = _floats(scale, "empty_scale", n_outputs)
+    elif scale is not None:
+        scale = float(_floats([scale], "empty_scale")[0])
+    _require(scale is None or np.all(np.greater_equal(scale, 0)), "empty_scale is below 0")
     empty = float(_floats([empty], "empty_variance")[0])
     _require(empty >= 0, "empty_variance is below 0")
     if noise is not None:
         noise = float(_floats([noise], "noise_variance")[0])
         _require(noise > 0, "noise_variance is not positive")
     _require(isinstance(weighted, bool), "class_weighted is neither true nor false")
-    return {"empty_variance": empty, "noise_variance": noise, "class_weighted": weighted}
+    return {"empty_variance": empty, "empty_scale": scale, "noise_variance": noise, "class_weighted": weighted}
 
 
-def _read_loss(state, classes):
+def _read_loss(state, classes, n_outputs):
     name, options, numbers = (state.get(key) for key in ("loss", "loss_options", "loss_state"))
     _require(isinstance(name, str) and name in WRITTEN, "its loss is unknown")
-    _require(classes is None or name == "log_loss", "a classifier needs loss='log_loss'")
-    _require(classes is not None or name != "log_loss", "loss='log_loss' needs classes")
+    classifies = name in ("log_loss", "several_labels")
+    _require(classes is None or classifies, "a classifier needs loss='log_loss'")
+    _require(classes is not None or not classifies, "loss='log_loss' needs classes")
     for entry, allowed in ((options, WRITTEN[name].options), (numbers, WRITTEN[name].state)):
         _require(isinstance(entry, dict) and set(entry) <= set(allowed), f"loss={name!r} has not these parameters")
         for key, value in entry.items():
             if not isinstance(value, str):
                 _floats(value if isinstance(value, list) else [value], key)
     try:
-        loss = make_loss(name, **options, **({} if classes is None else {"n_classes": len(classes)}))
+        loss = _make(name, options, classes, n_outputs)
     except (ValueError, TypeError):
         _require(False, f"loss={name!r} cannot be made of its parameters")
     wanted = {key for key in WRITTEN[name].state if hasattr(loss, key)}
     wanted |= {key for key in WRITTEN[name].options if getattr(loss, key, None) is not None}
     _require(wanted == {*options, *numbers}, f"loss={name!r} has not these parameters")
-    _require(all(_is_number(value) for value in numbers.values()), f"loss={name!r} has parameters that are no numbers")
-    _require(numbers.get("scale", 1) > 0, "scale is not positive")
+    plain = not any(isinstance(value, str) for value in numbers.values())
+    _require(plain, f"loss={name!r} has parameters that are no numbers")
     loss = copy.copy(loss)
-    vars(loss).update({key: float(value) for key, value in numbers.items()})
+    for key, value in numbers.items():
+        value = np.array(value, dtype=np.float64)
+        _require(value.shape == np.shape(getattr(loss, key)), f"{key} has not the shape of the outputs")
+        _require(key != "scale" or (value > 0).all(), "scale is not positive")
+        setattr(loss, key, value if value.ndim else float(value))
     return loss
+
+
+def _make(name, options, classes, n_outputs):
+    if name in _OF_COLUMNS:
+        # Predictions do not depend on the table of targets.
+        return _OF_COLUMNS[name](np.zeros((1, n_outputs)))
+    return make_loss(name, **options, **({} if classes is None else {"n_classes": len(classes)}))
 
 
 def _read_empty(leaves, tree):

@@ -45,7 +45,8 @@ def forest_rounds(estimator):
         empty_leaves.append(np.flatnonzero(rounds[-1].weights == 0))
         leaf_values += [None] * forest.n_outputs if coefficient == 1 else list(values.T)
     rounds.append(constant(forest.base_score, rounds[0].weights.sum() if rounds else 1))
-    cycle, noisy = estimator._record.cycle, estimator._record.dynamics.noisy
+    record, noise = estimator._record, estimator.noise_variance_
+    cycle = record.cycle
     chain = Chain(
         predicts=MEAN_STATE if mean else LAST_STATE,
         loss=estimator._loss,
@@ -59,7 +60,8 @@ def forest_rounds(estimator):
         leaf_values=leaf_values,
         empty_leaves=empty_leaves,
         empty_variance=float(estimator._empty_variance),
-        noise_variance=float(estimator.noise_variance_) if noisy else None,
+        empty_scale=None if record.noise_scales is None else noise,
+        noise_variance=float(noise) if record.dynamics.noisy and np.ndim(noise) == 0 else None,
         class_weighted=getattr(estimator, "class_weight", None) is not None,
     )
     return chain, [mapper.thresholds(feature) for feature in range(mapper.n_features)], rounds

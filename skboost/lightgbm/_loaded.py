@@ -230,7 +230,10 @@ class LoadedModel:
             classes.
         """
         counts, raw, variance, support = self._members(X, n_members)
-        parts = self._decompose(raw) if variance is None else _support.decompose(self._chain.loss, raw, variance)
+        if variance is None:
+            parts = self._decompose(raw)
+        else:
+            parts = _support.decompose(self._chain.loss, raw, variance, self._chain.empty_scale)
         return Uncertainty(*parts, support, counts)
 
     def _decompose(self, raw):
@@ -252,7 +255,7 @@ class LoadedModel:
         if self._chain is None:
             return self._parsed.objective.predictions(scores)
         loss = self._chain.loss
-        return loss.inverse_link(scores[..., 0] if loss.n_outputs == 1 else scores)
+        return loss.point(loss.inverse_link(scores[..., 0] if loss.n_outputs == 1 else scores))
 
     @staticmethod
     def _squeezed(scores):

@@ -42,7 +42,7 @@ class LoadedRegressor(RegressorMixin, LoadedModel):
         Returns
         -------
         ndarray of shape (n_samples,) or (n_samples, n_outputs)
-            What LightGBM's ``predict`` returns; for models of ``SGLBRegressor`` one column for every loss, as there.
+            What LightGBM's ``predict`` returns; for models of ``SGLBRegressor`` what its ``predict`` returns.
         """
         return self._shaped(self._linked(self._scores(X)))
 
@@ -155,10 +155,13 @@ class LoadedClassifier(ClassifierMixin, LoadedModel):
 
         Returns
         -------
-        ndarray of shape (n_samples,)
-            The class of the largest raw score; of two classes the second where the score is above 0.
+        ndarray of shape (n_samples,) or (n_samples, n_labels)
+            The class of the largest raw score; of two classes the second where the score is above 0. Of a model of
+            several labels that skboost wrote, 1 where a row has the label, else 0.
         """
         scores = self._scores(X)
+        if self._chain is not None and self._chain.loss.uncertainty == "labels":
+            return (scores > 0).astype(np.intp)
         best = scores[:, 0] > 0 if scores.shape[1] == 1 else np.argmax(scores, axis=1)
         return self.classes_[best.astype(np.intp)]
 

@@ -59,27 +59,34 @@ class WrittenLoss:
 WRITTEN = {
     "squared_error": WrittenLoss("regression"),
     "absolute_error": WrittenLoss("regression_l1"),
-    "quantile": WrittenLoss("quantile", options=("quantile",)),
+    "quantile": WrittenLoss("quantile", options=("levels",)),
     "huber": WrittenLoss("huber", options=("delta",)),
     "pseudo_huber": WrittenLoss(options=("delta",)),
-    "expectile": WrittenLoss(options=("quantile",)),
+    "expectile": WrittenLoss(options=("level",)),
+    "several_targets": WrittenLoss(state=("centre", "scale")),
     "poisson": WrittenLoss("poisson"),
     "gamma": WrittenLoss("gamma"),
     "tweedie": WrittenLoss("tweedie", options=("power",)),
     "log_loss": WrittenLoss("binary sigmoid:1", "multiclass num_class:{n}"),
-    "multi_label": WrittenLoss("binary sigmoid:1", "multiclassova num_class:{n} sigmoid:1"),
+    "several_labels": WrittenLoss(None, "multiclassova num_class:{n} sigmoid:1"),
     "lambdarank": WrittenLoss("lambdarank"),
     "rank_xendcg": WrittenLoss("rank_xendcg"),
     "cox": WrittenLoss(),
     "aft": WrittenLoss(options=("distribution", "scale")),
     "gaussian": WrittenLoss(state=("centre", "scale")),
-    "normal": WrittenLoss(state=("centre", "scale")),
     "lognormal": WrittenLoss(state=("centre", "scale")),
     "laplace": WrittenLoss(state=("centre", "scale")),
     "gamma_distribution": WrittenLoss(),
     "poisson_distribution": WrittenLoss(),
     "negative_binomial": WrittenLoss(),
 }
+
+
+def key_of(loss):
+    """Return the key of a loss in the table: its name, or what it does with a target of several columns."""
+    if loss.uncertainty == "labels":
+        return "several_labels"
+    return "several_targets" if loss.name == "squared_error" and loss.n_outputs > 1 else loss.name
 
 
 def objective_of(loss):
@@ -90,12 +97,13 @@ def objective_of(loss):
     ValueError
         If it is not known how the loss is written.
     """
-    if loss.name not in WRITTEN:
+    key = key_of(loss)
+    if key not in WRITTEN:
         raise ValueError(f"A model with loss={loss.name!r} cannot be written; known are {', '.join(WRITTEN)}.")
-    written = WRITTEN[loss.name]
     if loss.n_outputs == 1:
-        return written.objective
-    return None if written.of_several is None else written.of_several.format(n=loss.n_outputs)
+        return WRITTEN[key].objective
+    several = WRITTEN[key].of_several
+    return None if several is None else several.format(n=loss.n_outputs)
 
 
 @dataclass(frozen=True)

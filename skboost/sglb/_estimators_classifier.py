@@ -6,7 +6,6 @@ from sklearn.utils.multiclass import type_of_target
 
 from skboost._compat import StrOptions
 from skboost._losses import MultiLabelLogLoss, make_loss, number_targets
-from skboost._uncertainty import Decomposition
 from skboost._validation import apply_class_weight
 from skboost.sglb import _support
 from skboost.sglb._estimators_base import BaseSGLB, StageClassifier
@@ -501,11 +500,4 @@ class SGLBClassifier(ClassifierMixin, BaseSGLB):
             If `n_members` is neither None nor an integer of at least 1, or needs more iterations than there are.
         """
         counts, raw, variance, support = self._member_support(X, n_members)
-        if self._loss.uncertainty == "labels":
-            labels = [_support.binary(raw[..., k], variance) for k in range(raw.shape[-1])]
-            mean = np.stack([parts.mean[:, 1] for parts in labels], axis=1)
-            rest = (np.stack([part[i] for part in labels], axis=1) for i in range(1, 4))
-            return self._as_uncertainty(Decomposition(mean, *rest), support, counts)
-        one_score = raw.shape[-1] == 1
-        parts = _support.binary(raw[..., 0], variance) if one_score else _support.multinomial(raw, variance)
-        return self._as_uncertainty(parts, support, counts)
+        return self._as_uncertainty(_support.decompose(self._loss, raw, variance), support, counts)

@@ -524,21 +524,6 @@ class SGLBRegressor(SurvivalMixin, RegressorMixin, BaseSGLB):
         ValueError
             If `n_members` is neither None nor an integer of at least 1, or needs more iterations than there are.
         """
-        check_is_fitted(self)
-        if self._loss.uncertainty is None:
-            raise ValueError(f"predict_uncertainty has no decomposition for loss={self._loss.name!r}.")
         counts, raw, variance, support = self._member_support(X, n_members)
-        if self._loss.predicts_spread:
-            parts = _support.gaussian(*self._loss.mean_variance(raw), variance)
-        elif self._loss.log_link:
-            parts = _support.log_link(self._from_raw(raw, self._loss), self._offset_variance(variance))
-        else:
-            parts = _support.regression(self._from_raw(raw, self._loss), self._offset_variance(variance))
-        return self._as_uncertainty(parts, support, counts)
-
-    def _offset_variance(self, variance):
-        """Return the variance of offsets in squared units of what `predict` shows."""
-        if self._record.noise_scales is None:
-            return variance
-        scale = np.asarray(self.noise_variance_, dtype=np.float64)
-        return self._loss.point(variance[:, None] * scale) if scale.ndim else variance * scale
+        scale = None if self._record.noise_scales is None else self.noise_variance_
+        return self._as_uncertainty(_support.decompose(self._loss, raw, variance, scale), support, counts)

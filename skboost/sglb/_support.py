@@ -22,7 +22,7 @@ BLOCK_ROWS = 4096
 LARGEST_EXPONENT = 700.0
 
 
-def decompose(loss, raw, variance):
+def decompose(loss, raw, variance, scale=None):
     """Decompose the raw scores of the members of a chain.
 
     Parameters
@@ -32,19 +32,40 @@ def decompose(loss, raw, variance):
     raw : ndarray of shape (n_members, n_samples, n_outputs)
         Raw scores.
     variance : ndarray of shape (n_samples,)
-        Variance of the offsets.
+        Variance of the offsets of raw scores.
+    scale : float, ndarray of shape (n_outputs,) or None, default=None
+        Unit of `variance` in squared units of what ``predict`` shows; None is 1.
 
     Returns
     -------
     Decomposition
-        Entropies for "log_loss", else variances.
+        Entropies of classes or labels, else variances.
+
+    Raises
+    ------
+    ValueError
+        If the loss has no decomposition.
     """
-    if loss.name == "log_loss":
+    if loss.uncertainty is None:
+        raise ValueError(f"predict_uncertainty has no decomposition for loss={loss.name!r}.")
+    if loss.uncertainty == "labels":
+        return _labels(raw, variance)
+    if loss.uncertainty == "classes":
         return binary(raw[..., 0], variance) if loss.n_outputs == 1 else multinomial(raw, variance)
     if loss.predicts_spread:
         return gaussian(*loss.mean_variance(raw), variance)
-    predictions = loss.inverse_link(raw[..., 0] if loss.n_outputs == 1 else raw)
+    if scale is not None:
+        scale = np.asarray(scale, dtype=np.float64)
+        variance = loss.point(variance[:, None] * scale) if scale.ndim else variance * scale
+    predictions = loss.point(loss.inverse_link(raw[..., 0] if loss.n_outputs == 1 else raw))
     return log_link(predictions, variance) if loss.log_link else regression(predictions, variance)
+
+
+def _labels(raw, variance):
+    """Decompose the log-odds of several labels, each for itself."""
+    labels = [binary(raw[..., k], variance) for k in range(raw.shape[-1])]
+    mean = np.stack([parts.mean[:, 1] for parts in labels], axis=1)
+    return Decomposition(mean, *(np.stack([part[i] for part in labels], axis=1) for i in range(1, 4)))
 
 
 def regression(members, variance):
