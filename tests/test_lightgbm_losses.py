@@ -57,6 +57,16 @@ def test_models_come_back_to_the_bit(name, averaging):
     np.testing.assert_allclose(loaded.raw_scores(X).reshape(raw.shape), raw, rtol=0, atol=1e-13 * np.abs(raw).max())
 
 
+@pytest.mark.parametrize("name", ["quantile", "quantiles"])
+def test_quantiles_come_back(name):
+    model, X = fitted_family(name), edge_rows(table()[0])
+    found = loads(dumps(model)).predict_quantiles(X)
+    np.testing.assert_array_equal(found, model.predict_quantiles(X))
+    assert (np.diff(found, axis=1) >= 0).all()
+    with pytest.raises(ValueError, match="predict_quantiles needs a model that skboost wrote with loss='quantile'"):
+        loads(dumps(fitted_family("huber"))).predict_quantiles(X)
+
+
 @pytest.mark.parametrize(
     ("old", "new", "message"),
     [

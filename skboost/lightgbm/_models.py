@@ -46,6 +46,30 @@ class LoadedRegressor(RegressorMixin, LoadedModel):
         """
         return self._shaped(self._linked(self._scores(X)))
 
+    def predict_quantiles(self, X):
+        """Predict all quantiles of a model that skboost wrote with loss="quantile".
+
+        Parameters
+        ----------
+        X : array-like of shape (n_samples, n_features)
+            Rows, as in `raw_scores`.
+
+        Returns
+        -------
+        ndarray of shape (n_samples, n_levels)
+            Quantiles at the levels of ``SGLBRegressor``; they never decrease along a row.
+
+        Raises
+        ------
+        ValueError
+            If the model is another one.
+        """
+        if self._chain is None or self._chain.loss.name != "quantile":
+            raise ValueError(
+                f"predict_quantiles needs a model that skboost wrote with loss='quantile', this is {self!r}."
+            )
+        return self._chain.loss.inverse_link(self._scores(X))
+
     def predict_virtual_ensembles(self, X, n_members=None, *, return_variance=False):
         """Predict with the members of the virtual ensemble.
 
