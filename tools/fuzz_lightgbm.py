@@ -65,9 +65,11 @@ def written_models():
     params = {"n_estimators": 4, "max_depth": 2, "categorical_features": [1], "random_state": 0}
     regressor = SGLBRegressor(loss="gaussian", **params).fit(X, X[:, 0] - X[:, 1])
     classifier = SGLBClassifier(grow_policy="depthwise", **params).fit(X, np.array(list("abc"))[np.arange(40) % 3])
+    targets = SGLBRegressor(**params).fit(X, np.column_stack([X[:, 0], 3 * X[:, 1]]))
     params = {"max_rounds": 4, "outer_bags": 2, "interactions": 1, "categorical_features": [1], "random_state": 0}
     terms = EBMRegressor(**params).fit(X, X[:, 0] - X[:, 1])
-    return {"gaussian": dumps(regressor), "labels": dumps(classifier), "terms": dumps(terms)}
+    models = {"gaussian": regressor, "labels": classifier, "targets": targets, "terms": terms}
+    return {name: dumps(model) for name, model in models.items()}
 
 
 # ---- mutations: functions of a text and a generator of random numbers
