@@ -224,7 +224,7 @@ def check_uncertainty(model, X):
         found = model.predict_uncertainty(X, n_members=2)
     except ValueError:
         return
-    require(found.knowledge.shape == (len(X),), "knowledge has the wrong shape")
+    require(len(found.knowledge) == len(X), "knowledge has the wrong shape")
     require(not (found.knowledge < 0).any(), "knowledge is negative")
     if found.support is not None:
         require(((found.support >= 0) & (found.support <= 1)).all(), "support is no share")
