@@ -31,7 +31,7 @@ DIRECTIVES = {
 }
 
 # Loops that vectorise only without signed zeros and NaN; modules that meet missing values are not among them.
-VECTOR_EXTENSIONS = {"losses", "langevin", "split", "survival"}
+VECTOR_EXTENSIONS = {"losses", "langevin", "split", "survival", "ranking"}
 VECTOR_FLAGS = ["-fno-trapping-math", "-fno-signed-zeros", "-ffinite-math-only"]
 
 

@@ -125,7 +125,7 @@ API_GROUPS = [
         "skboost.metrics",
         "Metrics",
         "What uncertainties are good for: rejecting rows that would be predicted wrongly. How well risks order times: "
-        ":doc:`/user_guide/survival`.",
+        ":doc:`/user_guide/survival`. How good a ranking is: :doc:`/user_guide/ranking`.",
         [
             "retention_curve",
             "retention_auc",
@@ -133,6 +133,7 @@ API_GROUPS = [
             "f1_retention_curve",
             "f1_retention_auc",
             "concordance_index",
+            "ndcg_score",
         ],
     ),
 ]

@@ -1,5 +1,6 @@
-"""Measures of what uncertainties are good for, and of how well risks order times."""
+"""Measures of what uncertainties are good for, of how well risks order times, and of rankings."""
 
+from skboost._ndcg import ndcg_score
 from skboost._retention import (
     f1_retention_auc,
     f1_retention_curve,
@@ -13,6 +14,7 @@ __all__ = [
     "concordance_index",
     "f1_retention_auc",
     "f1_retention_curve",
+    "ndcg_score",
     "prediction_rejection_ratio",
     "retention_auc",
     "retention_curve",
