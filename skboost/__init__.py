@@ -5,7 +5,7 @@ from skboost._version import __version__
 from skboost.ebm import EBMClassifier, EBMRegressor
 from skboost.gaussian_process import LaplaceGPClassifier, LeafLaplaceUncertainty
 from skboost.inference import BoulevardRegressor
-from skboost.sglb import SGLBClassifier, SGLBRegressor
+from skboost.sglb import SGLBClassifier, SGLBRanker, SGLBRegressor
 from skboost.uncertainty import VirtualEnsembleUncertainty
 
 __all__ = [
@@ -15,6 +15,7 @@ __all__ = [
     "LaplaceGPClassifier",
     "LeafLaplaceUncertainty",
     "SGLBClassifier",
+    "SGLBRanker",
     "SGLBRegressor",
     "Uncertainty",
     "VirtualEnsembleUncertainty",

@@ -10,6 +10,7 @@ import numpy as np
 from sklearn.utils import column_or_1d
 
 from skboost._engine import ranking as engine
+from skboost._engine import sampling
 
 # The default gains of relevances above this would drown all others.
 LARGEST_RELEVANCE = 30
@@ -141,3 +142,21 @@ def check_places(k):
     """Raise ValueError unless `k` is None or a whole number of at least 1."""
     if k is not None and not (isinstance(k, numbers.Integral) and not isinstance(k, bool) and k >= 1):
         raise ValueError(f"k must be None or a whole number of at least 1, got {k!r}.")
+
+
+def query_keys(query, relevance, hashes):
+    """Return a key of every query that depends on the codes and relevances of its rows alone, not on its label."""
+    order = np.argsort(query, kind="stable")
+    starts = np.flatnonzero(np.diff(query[order], prepend=-1))
+    # Sums of unsigned numbers wrap around; they know no order.
+    return np.add.reduceat(_row_keys(relevance, hashes)[order], starts) if len(order) else np.empty(0, np.uint64)
+
+
+def content_keys(query, relevance, hashes):
+    """Return keys of rows by codes, relevance, their query's key, and the number among equal rows so far."""
+    keys = sampling.combine(_row_keys(relevance, hashes), query_keys(query, relevance, hashes)[query])
+    return sampling.combine(keys, sampling.group_totals(keys, None)[0].astype(np.uint64))
+
+
+def _row_keys(relevance, hashes):
+    return sampling.combine(hashes, (relevance + 0.0).view(np.uint64))

@@ -26,6 +26,7 @@ from skboost._losses._location import (
 )
 from skboost._losses._log_link import Gamma, Poisson, Tweedie
 from skboost._losses._make import REGRESSION, make_loss
+from skboost._losses._ranking import RANKING, LambdaRank, RankingLoss, XeNDCG
 from skboost._losses._survival import (
     DISTRIBUTIONS,
     LARGEST_SCALE,
@@ -42,6 +43,7 @@ __all__ = [
     "LOG_MEAN_MAX",
     "LOG_ODDS_MAX",
     "LOG_SD_MAX",
+    "RANKING",
     "REGRESSION",
     "SMALLEST_SCALE",
     "AbsoluteError",
@@ -52,6 +54,7 @@ __all__ = [
     "Gamma",
     "Gaussian",
     "Huber",
+    "LambdaRank",
     "Loss",
     "MultiLabelLogLoss",
     "MultiSquaredError",
@@ -59,9 +62,11 @@ __all__ = [
     "Poisson",
     "PseudoHuber",
     "Quantile",
+    "RankingLoss",
     "SquaredError",
     "SurvivalLoss",
     "Tweedie",
+    "XeNDCG",
     "class_weights",
     "fit_intercept",
     "make_loss",

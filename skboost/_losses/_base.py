@@ -58,6 +58,8 @@ class Loss:
         Whether leaves take a quantile of their residuals instead of a gradient step.
     uncertainty : {"regression", "distribution", "classes", "labels", None}
         How members are decomposed; None where the loss allows none.
+    needs_content : bool
+        Whether gradients depend on hashes of the rows.
     table : ndarray or None
         What the engine looks up: targets of several columns by their number, or the levels of quantiles.
     """
@@ -75,6 +77,7 @@ class Loss:
     largest_score = LARGEST_TARGET
     renews_leaves = False
     uncertainty = "regression"
+    needs_content = False
     table = None
 
     def __repr__(self):
@@ -122,6 +125,13 @@ class Loss:
         Such a loss, of engine kind "given", has ``write_gradients(score, grad, hess, n_threads)``.
         """
         return self
+
+    def for_chain(self, y, sample_weight, hashes, seed):
+        """Return the same for losses whose gradients depend on hashes of the rows, or on random numbers, too.
+
+        With these, ``rows.iteration`` is set before every call of ``write_gradients``.
+        """
+        return self.for_rows(y, sample_weight)
 
     def with_targets(self, table):
         """Return the loss with its constants and another table of targets, of losses that number their targets."""

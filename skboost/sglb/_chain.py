@@ -164,7 +164,7 @@ class Chain:
     """
 
     def __init__(self, rows, loss, base_score, rules, seed, n_threads, sigma=0.0, cycle=None, noise_scales=None):
-        loss = loss.for_rows(rows.y, rows.weight)
+        loss = loss.for_chain(rows.y, rows.weight, rows.hashes, seed)
         self.rules, self.seed, self.sigma, self.loss = rules, seed, sigma, loss
         self.base_score = np.ascontiguousarray(base_score, dtype=np.float64)
         self.n_features = len(rows.n_bins)
@@ -213,6 +213,8 @@ class Chain:
         units, counts = (None, None) if self._draw is None else self._draw(iteration)
         if self.cycle is not None:
             gradient_scale *= self.cycle.gradient_scale(iteration)
+        if self.loss.needs_content:
+            self.loss.rows.iteration = iteration
         tree = self._trainer.grow(
             iteration, self.seed, shrink, self.sigma, gradient_scale, self._columns(iteration), units, counts,
             self._mask(iteration),

@@ -278,7 +278,7 @@ class BaseSGLB(BaseEstimator):
         mapper.fit(data.X, data.sample_weight, data.is_categorical, n_threads)
         codes_col, codes_row = mapper.transform(data.X, n_threads)
         draws = self.subsample < 1 or self.early_stopping or self.langevin or self.posterior_sampling
-        draws = draws or self.bootstrap_fraction is not None
+        draws = draws or self.bootstrap_fraction is not None or loss.needs_content
         hashes = row_hashes(codes_row, data.n_features, n_threads) if draws else None
         target = loss.to_internal(data.y)
         rows = Rows(
@@ -420,16 +420,8 @@ class BaseSGLB(BaseEstimator):
             return replace(task, validation=validation, validation_loss=loss)
         if self.validation_fraction is None:
             return task
-        data, rows, fraction = task.data, task.rows, self.validation_fraction
-        if isinstance(fraction, numbers.Integral) and fraction >= rows.total_weight:
-            raise ValueError(
-                f"early_stopping=True with validation_fraction={fraction} needs more rows, got {rows.total_weight:g}."
-            )
-        train, held = split_copies(
-            fraction if isinstance(fraction, numbers.Integral) else float(fraction),
-            task.seed, STREAM_VALIDATION, rows.hashes, target_ranks(data.y), data.sample_weight,
-            None if data.classes is None else data.y,
-        )  # fmt: skip
+        data, rows = task.data, task.rows
+        train, held = self._draw_validation(task)
         if not held.any():
             raise ValueError(
                 f"early_stopping=True with validation_fraction={self.validation_fraction!r} leaves no row to validate "
@@ -444,6 +436,19 @@ class BaseSGLB(BaseEstimator):
         leaf_weight = None if rows.leaf_weight is None else train[train > 0]
         reduced = replace(reduced, weight=_none_if_ones(reduced.weight), leaf_weight=leaf_weight)
         return replace(task, rows=reduced, validation=validation, held_out=True)
+
+    def _draw_validation(self, task):
+        """Return the weights of the rows that are trained on and of those that are held out."""
+        data, rows, fraction = task.data, task.rows, self.validation_fraction
+        if isinstance(fraction, numbers.Integral) and fraction >= rows.total_weight:
+            raise ValueError(
+                f"early_stopping=True with validation_fraction={fraction} needs more rows, got {rows.total_weight:g}."
+            )
+        return split_copies(
+            fraction if isinstance(fraction, numbers.Integral) else float(fraction),
+            task.seed, STREAM_VALIDATION, rows.hashes, target_ranks(data.y), data.sample_weight,
+            None if data.classes is None else data.y,
+        )  # fmt: skip
 
     def _monitor(self, chain, task, first_iter):
         reporter = ProgressReporter(type(self).__name__, self._last_iteration(), self.verbose, first_iter=first_iter)
