@@ -60,7 +60,7 @@ API_GROUPS = [
         "skboost",
         "Langevin boosting",
         "Boosted trees whose states are samples of a posterior: :doc:`/user_guide/langevin_boosting`.",
-        ["SGLBRegressor", "SGLBClassifier"],
+        ["SGLBRegressor", "SGLBClassifier", "SGLBRanker"],
     ),
     (
         "skboost",

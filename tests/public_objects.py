@@ -5,6 +5,7 @@ import inspect
 import pkgutil
 
 from sklearn.base import BaseEstimator, is_classifier
+from sklearn.utils import get_tags
 
 import skboost
 
@@ -60,4 +61,6 @@ def small_fit(cls, **params):
     known = constructor_parameters(cls)
     params = {name: value for name, value in {**SMALL, "random_state": 0, **params}.items() if name in known}
     estimator = cls(**{**required_parameters(cls), **params})
-    return estimator.fit(X, (signal > 0).astype(int) if is_classifier(estimator) else signal)
+    if is_classifier(estimator):
+        return estimator.fit(X, (signal > 0).astype(int))
+    return estimator.fit(X, signal - signal.min() if get_tags(estimator).target_tags.positive_only else signal)

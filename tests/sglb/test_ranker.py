@@ -15,7 +15,7 @@ from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 from sklearn.utils.estimator_checks import parametrize_with_checks
 
-from skboost import SGLBRanker, VirtualEnsembleUncertainty
+from skboost import SGLBClassifier, SGLBRanker, VirtualEnsembleUncertainty
 from skboost.metrics import ndcg_score
 
 LOSSES = ["lambdarank", "rank_xendcg"]
@@ -295,6 +295,14 @@ WEIGHTS = {
 )
 def test_checks_of_scikit_learn(estimator, check):
     check(estimator)
+
+
+def test_parameters_are_those_of_the_other_estimators():
+    ours, others = SGLBRanker().get_params(), SGLBClassifier().get_params()
+    own = {"truncation_level", "sigmoid", "normalize", "label_gain"}
+    assert set(ours) - own == set(others) - {"class_weight"}
+    changed = {"loss", "n_estimators", "posterior_sampling", "leaf_estimation"}
+    assert {name for name in set(ours) - own if ours[name] != others[name]} == changed
 
 
 def test_tags_say_what_targets_are():
