@@ -159,6 +159,8 @@ class SGLBRanker(BaseSGLB):
         Number of columns.
     feature_names_in_ : ndarray of shape (`n_features_in_`,)
         Names of the columns; only when all are strings.
+    n_outputs_ : int
+        1.
     n_iter_ : int
         Iterations of the fitted model.
     feature_importances_ : ndarray of shape (`n_features_in_`,)
@@ -327,7 +329,6 @@ class SGLBRanker(BaseSGLB):
     def __sklearn_tags__(self):
         tags = super().__sklearn_tags__()
         tags.target_tags.required = True
-        tags.target_tags.one_d_labels = True
         tags.target_tags.positive_only = True
         return tags
 
