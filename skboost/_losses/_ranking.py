@@ -54,8 +54,13 @@ class RankingLoss(Loss):
 
     def columns(self, y):
         """Return (number of the query, relevance) of internal targets; queries are numbered from 0 without gaps."""
-        query, relevance = self.table[np.asarray(y).astype(np.intp)].T
-        return np.unique(query, return_inverse=True)[1], np.ascontiguousarray(relevance)
+        at = np.asarray(y).astype(np.intp)
+        used = np.zeros(len(self.table), dtype=bool)
+        used[at] = True
+        # Queries rise along the table: a new one begins wherever that of the last used entry differs.
+        number = np.zeros(len(self.table), dtype=np.intp)
+        number[used] = np.cumsum(np.diff(self.table[used, 0], prepend=-1.0) != 0) - 1
+        return number[at], self.table[at, 1]
 
     def check_domain(self, y, name="y"):
         check_relevance(self.columns(y)[1], self.label_gain, name)
