@@ -59,14 +59,6 @@ def _numbers_of_groups(n_rows, group):
     return np.repeat(np.arange(len(sizes)), sizes.astype(np.intp))
 
 
-def number_judgements(query, relevance):
-    """Return (number of the pair of each row, distinct pairs in lexicographic order) of queries and relevances."""
-    levels, level = np.unique(relevance + 0.0, return_inverse=True)
-    pairs, numbers = np.unique(query.astype(np.int64) * len(levels) + level, return_inverse=True)
-    table = np.column_stack([pairs // max(len(levels), 1), levels[pairs % max(len(levels), 1)]])
-    return numbers.astype(np.float64), table
-
-
 def check_relevance(relevance, label_gain=None, name="y"):
     """Raise ValueError unless relevances are finite, at least 0, and have a gain; `name` is what messages call them."""
     relevance = np.asarray(relevance, dtype=np.float64)

@@ -4,11 +4,9 @@ import numpy as np
 import pytest
 from numpy.testing import assert_array_equal
 
-from skboost._losses import number_targets
 from skboost._queries import (
     check_label_gain,
     check_relevance,
-    number_judgements,
     query_numbers,
     query_weights,
     relevance_gains,
@@ -50,16 +48,6 @@ def test_groups_are_consecutive():
 def test_bad_queries_are_refused(arguments, match):
     with pytest.raises(ValueError, match=match):
         query_numbers(3, **arguments)
-
-
-@pytest.mark.parametrize("n", [0, 1, 300])
-def test_pairs_are_numbered_in_lexicographic_order(n, seed):
-    rng = np.random.default_rng(seed)
-    query, relevance = rng.integers(0, 9, n), rng.choice([-0.0, 0.0, 0.5, 3.0], n)
-    for ours, theirs in zip(
-        number_judgements(query, relevance), number_targets(np.column_stack([query, relevance])), strict=True
-    ):
-        assert_array_equal(ours, theirs)
 
 
 def test_gains():

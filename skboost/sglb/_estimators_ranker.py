@@ -7,9 +7,9 @@ from sklearn.utils import assert_all_finite, column_or_1d
 from sklearn.utils.validation import check_is_fitted
 
 from skboost._compat import Interval, StrOptions
-from skboost._losses import RANKING
+from skboost._losses import RANKING, number_targets
 from skboost._ndcg import ndcg_score
-from skboost._queries import number_judgements, query_keys, query_numbers
+from skboost._queries import query_keys, query_numbers
 from skboost._random import STREAM_VALIDATION
 from skboost._sampling import split_copies
 from skboost.sglb._estimators_base import BaseSGLB
@@ -407,7 +407,7 @@ class SGLBRanker(BaseSGLB):
         assert_all_finite(relevance, input_name=name)
         relevance = relevance.astype(np.float64)
         query = query_numbers(len(relevance), y.qid, y.group)
-        return number_judgements(query, relevance)
+        return number_targets(np.column_stack([query, relevance]))
 
     def _make_loss(self, data, table):
         options = {}
