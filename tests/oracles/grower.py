@@ -93,6 +93,8 @@ class Twin:
         self.codes, self.n_bins, self.categorical = codes, n_bins, categorical
         self.loss, self.y, self.base, self.rules = loss, y, base, rules
         self.weights, self.noise = weights, noise
+        ones = np.ones(loss.n_outputs)
+        self.row_scale, self.leaf_scale = ((noise or {}).get(name, ones) for name in ("row_scale", "leaf_scale"))
         self.scores = np.zeros((loss.n_outputs, len(y)))
         n = len(y)
         self.scale = 1.0 if weights is None else weights["scale"]
@@ -142,7 +144,7 @@ class Twin:
             draw = draw * self.noise["inv_root_weight"]
             if self.has_metric():
                 draw = draw / np.sqrt(self.hess[k])
-            noisy[k] = grad[k] + np.float32(self.sigma) * draw
+            noisy[k] = grad[k] + np.float32(self.sigma * self.row_scale[k]) * draw
         return noisy
 
     def has_metric(self):
@@ -509,7 +511,7 @@ class Twin:
                 if self.sigma > 0:
                     resolution = 0.5 / self.scale / grid_of_rows(self.hess[k]) if self.has_metric() else 0.0
                     metric = W / max(H, resolution) if self.has_metric() else 1.0
-                    G += self.sigma * np.sqrt(D * metric) * draws[i]
+                    G += self.sigma * self.leaf_scale[k] * np.sqrt(D * metric) * draws[i]
                 value = -G / D
                 if rules.monotone is not None:
                     value = max(node.low, min(node.high, value))

@@ -221,6 +221,8 @@ def twin_of(model, X, y, weight):
     arrays = None
     if weight is not None:
         arrays = {"weight": weight, "units": weight.astype(np.uint32), "scale": 1.0, "integer": True, "counts": None}
+    if record.noise_scales is not None:
+        noise["row_scale"], noise["leaf_scale"] = record.noise_scales
     twin = Twin(
         codes, model._mapper.n_bins, np.zeros(codes.shape[1], bool), model._loss, internal, record.base_score, rules,
         arrays, noise,
@@ -250,7 +252,7 @@ def test_the_chain_is_that_of_the_twin(loss, setting, weighted, seed):
     params = {"grow_policy": grow_policy, "prior_split_rate": 0.0, "n_prior_cuts": 0, **SETTINGS[setting]}
     model = make_estimator(loss, n_estimators=8, random_state=seed, **params).fit(X, y, weight)
     chain = twin_of(model, X, y, weight)
-    sigma = model._record.dynamics.sigma(model.learning_rate, model.noise_variance_)
+    sigma = model._record.sigma
     for t in range(8):
         chain.grow(t, model._record.seed, model.shrink_factors_[t], sigma)
     raw = chain.twin.scores.T + model._record.base_score
