@@ -2,8 +2,8 @@
 
 L6  skboost/__init__
 L5  uncertainty, inspection, lightgbm, datasets, metrics
-L4  sglb/_estimators, ebm/_estimators, gaussian_process, inference   (_validation just below them)
-L3  the other modules of sglb and ebm, _uncertainty
+L4  sglb/_estimators, ebm/_estimators, gaussian_process, inference/_regressor   (_validation just below them)
+L3  the other modules of sglb, ebm and inference, _uncertainty
 L2  the other private modules at the top
 L1  _engine
 """
@@ -17,9 +17,10 @@ import pytest
 
 SOURCES = Path(__file__).parents[1] / "skboost"
 TOP_LAYERS = {"_version": 0, "_engine": 1, "_losses": 2, "_uncertainty": 2.5, "_validation": 3.5}
-TOP_LAYERS |= dict.fromkeys(["gaussian_process", "inference"], 4)
+TOP_LAYERS |= dict.fromkeys(["gaussian_process"], 4)
 TOP_LAYERS |= dict.fromkeys(["uncertainty", "inspection", "lightgbm", "datasets", "metrics"], 5)
-ESTIMATOR_ROOMS = {"sglb", "ebm"}
+# Rooms whose estimators lie above their other modules, and the names of the modules of the estimators.
+ESTIMATOR_ROOMS = {"sglb": "_estimators", "ebm": "_estimators", "inference": "_regressor"}
 RUNTIME = {"numpy", "scipy", "sklearn", "joblib", "threadpoolctl"}
 OPTIONAL = {"matplotlib", "pandas", "polars", "narwhals"}
 ENGINE_PYTHON = {"numpy"}
@@ -43,7 +44,7 @@ def layer(module):
     if room in TOP_LAYERS:
         return TOP_LAYERS[room]
     if room in ESTIMATOR_ROOMS:
-        return 4 if len(parts) == 1 or parts[1].startswith("_estimators") else 3
+        return 4 if len(parts) == 1 or parts[1].startswith(ESTIMATOR_ROOMS[room]) else 3
     return 2 if room.startswith("_") and len(parts) == 1 else None
 
 
