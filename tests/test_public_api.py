@@ -100,6 +100,15 @@ EBM_PARAMETERS = {
     "power": {"EBMRegressor": 1.5},
     "trainer": "auto",
     "max_table_bytes": 2**30,
+    "boulevard": False,
+    "boulevard_update": {"EBMRegressor": "leave_one_out"},
+    "boulevard_structure": {"EBMRegressor": "random"},
+    "boulevard_rounds": {"EBMRegressor": 300},
+    "boulevard_subsample": {"EBMRegressor": 1.0},
+    "boulevard_learning_rate": {"EBMRegressor": 1.0},
+    "boulevard_max_leaves": {"EBMRegressor": 48},
+    "boulevard_max_bins": {"EBMRegressor": 64},
+    "boulevard_max_interaction_bins": {"EBMRegressor": 16},
     "callback": None,
     "n_jobs": None,
     "random_state": None,
@@ -108,7 +117,7 @@ EBM_PARAMETERS = {
 EBM_METHODS = ["fit", "predict", "score", "eval_terms", "predict_uncertainty", "predict_with_uncertainty"]
 EBM_METHODS += ["shape_functions", "shape", "term_importances", "explain_global", "explain_local"]
 EBM_METHODS += ["monotonize", "remove_terms", "remove_features", "scale_term", "sweep", "copy", "to_dict", "from_dict"]
-SHAPE_FIELDS = ["features", "names", "axes", "values", "deviations", "weights", "classes"]
+SHAPE_FIELDS = ["features", "names", "axes", "values", "deviations", "weights", "classes", "interval"]
 AXIS_FIELDS = ["feature", "name", "kind", "edges", "levels", "lower", "upper"]
 
 SGLB_METHODS = ["fit", "predict", "score", "staged_predict", "apply"]

@@ -1,6 +1,6 @@
 """Print the requirements of an extra of pyproject.toml, one a line, so that tools need not install the package.
 
-    python tools/requirements.py lint
+python tools/requirements.py lint
 """
 
 import re

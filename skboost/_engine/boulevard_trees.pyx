@@ -17,6 +17,7 @@ cdef extern from "rng.h" nogil:
     double skb_uniform(uint64_t key, uint64_t counter) noexcept
 
 cdef enum:
+    GRAIN = 2000            # cells per thread, about 50 us: below it a thread costs more than it brings
     MOST_LEAVES = 32000
     PATIENCE = 4            # draws without a cut, per wanted leaf, after which a random tree of two axes is complete
 
@@ -69,6 +70,7 @@ def grow(
     if not 2 <= max_leaves <= MOST_LEAVES:
         raise ValueError(f"max_leaves must lie between 2 and {MOST_LEAVES}, got {max_leaves}")
     leaves = np.full(starts[n_terms], -1, dtype=np.int16)
+    n_threads = <int> max(1, min(n_threads, 1 + starts[n_terms] // GRAIN))
     cdef int16_t[::1] leaf = leaves
     for t in prange(n_terms, nogil=True, num_threads=n_threads, schedule="dynamic"):
         failed += grow_term(greedy, &shapes[t, 0], &ordered[t, 0], &weights[starts[t]], &counts[starts[t]],

@@ -5,16 +5,18 @@ import numbers
 import numpy as np
 from sklearn.base import ClassifierMixin, RegressorMixin
 from sklearn.metrics import accuracy_score, r2_score
+from sklearn.utils.validation import check_is_fitted
 
 from skboost import _uncertainty
 from skboost._compat import Interval, StrOptions
 from skboost._losses import make_loss
 from skboost.ebm._estimators_base import BaseEBM
+from skboost.ebm._estimators_boulevard import CONSTRAINTS, BoulevardMixin, check_boulevard_params
 
 DEFAULT_POWER = 1.5
 
 
-class EBMRegressor(RegressorMixin, BaseEBM):
+class EBMRegressor(RegressorMixin, BoulevardMixin, BaseEBM):
     """Explainable boosting machine for regression.
 
     A sum of shape functions, one per feature and one per chosen pair of features, boosted in many small steps [1]_.
@@ -95,6 +97,28 @@ class EBMRegressor(RegressorMixin, BaseEBM):
         losses tables let gradients lag behind by a few rounds. Pairs are always trained on the rows.
     max_table_bytes : int, default=1073741824
         Largest memory of all tables in bytes. "auto" trains on the rows where they do not fit.
+    boulevard : bool, default=False
+        Boulevard training: trees are averaged instead of added up, which gives the terms a known law, and with it
+        `shape_intervals`, `predict_interval`, `term_tests` and `standard_errors_`. Squared error only; parameters of
+        the other training must keep their defaults.
+    boulevard_update : {"leave_one_out", "joint"}, default="leave_one_out"
+        What the tree of a term is fitted to: the residuals of all other terms, or of all terms.
+    boulevard_structure : {"random", "honest", "greedy"}, default="random"
+        Where the cuts of trees come from: random numbers; labels of one half of the drawn rows, the leaves then
+        averaging the other half; the labels that the leaves average. Intervals assume cuts that do not know these.
+    boulevard_rounds : int, default=300
+        Trees per term.
+    boulevard_subsample : float, default=1.0
+        Share of the rows that each tree draws, in (0, 1].
+    boulevard_learning_rate : float, default=1.0
+        Factor on trees, positive. With joint updates a larger one means less bias, less leakage between terms and
+        slower averaging; with leave-one-out updates 1 is least squares.
+    boulevard_max_leaves : int, default=48
+        Most leaves of a tree, 2 to 32000; leaves of missing values come on top.
+    boulevard_max_bins : int, default=64
+        Largest number of cells of a numeric feature, 4 to 65536; the cells of missing and of unseen values are counted.
+    boulevard_max_interaction_bins : int, default=16
+        Largest number of cells of a feature inside pairs, 4 to 256, counted alike.
     callback : callable or None, default=None
         Called as ``callback(bag, stage, step, metric)`` after every update, stage 0 for main effects and 1 for pairs,
         metric the validation loss or NaN where it is not known. A true return value ends that stage of that bag. Calls
@@ -146,6 +170,18 @@ class EBMRegressor(RegressorMixin, BaseEBM):
         Number of updates that each stage of each bag keeps.
     link_ : str
         Link between the expected value and the raw score: "identity" or "log".
+    noise_variance_ : float
+        Variance of the labels around the additive function. Only with ``boulevard=True``, like all that follow.
+    adjusted_noise_variance_ : float
+        Noise variance that the terms see, larger with joint updates. Only with ``boulevard=True``.
+    degrees_of_freedom_ : tuple of float
+        Traces of P and P P', P being the matrix from labels to fitted values. Only with ``boulevard=True``.
+    standard_errors_ : list of ndarray
+        Standard errors of the scores of every term. Only with ``boulevard=True``.
+    intercept_standard_error_ : float
+        Standard error of the intercept. Only with ``boulevard=True``.
+    boulevard_gap_ : float
+        Mean distance of the boosted terms from their limit, in standard errors. Only with ``boulevard=True``.
 
     See Also
     --------
@@ -187,6 +223,7 @@ class EBMRegressor(RegressorMixin, BaseEBM):
         **BaseEBM._parameter_constraints,
         "loss": [StrOptions({"squared_error", "poisson", "gamma", "tweedie"})],
         "power": [Interval(numbers.Real, 1, 2, closed="neither")],
+        **CONSTRAINTS,
     }
 
     def __init__(
@@ -221,6 +258,15 @@ class EBMRegressor(RegressorMixin, BaseEBM):
         power=1.5,
         trainer="auto",
         max_table_bytes=2**30,
+        boulevard=False,
+        boulevard_update="leave_one_out",
+        boulevard_structure="random",
+        boulevard_rounds=300,
+        boulevard_subsample=1.0,
+        boulevard_learning_rate=1.0,
+        boulevard_max_leaves=48,
+        boulevard_max_bins=64,
+        boulevard_max_interaction_bins=16,
         callback=None,
         n_jobs=None,
         random_state=None,
@@ -255,6 +301,15 @@ class EBMRegressor(RegressorMixin, BaseEBM):
         self.power = power
         self.trainer = trainer
         self.max_table_bytes = max_table_bytes
+        self.boulevard = boulevard
+        self.boulevard_update = boulevard_update
+        self.boulevard_structure = boulevard_structure
+        self.boulevard_rounds = boulevard_rounds
+        self.boulevard_subsample = boulevard_subsample
+        self.boulevard_learning_rate = boulevard_learning_rate
+        self.boulevard_max_leaves = boulevard_max_leaves
+        self.boulevard_max_bins = boulevard_max_bins
+        self.boulevard_max_interaction_bins = boulevard_max_interaction_bins
         self.callback = callback
         self.n_jobs = n_jobs
         self.random_state = random_state
@@ -269,6 +324,7 @@ class EBMRegressor(RegressorMixin, BaseEBM):
         super()._check_params_jointly()
         if self.loss != "tweedie" and self.power != DEFAULT_POWER:
             raise ValueError(f"power={self.power!r} needs loss='tweedie'; it does not go with loss={self.loss!r}.")
+        check_boulevard_params(self)
 
     def _make_loss(self, classes):
         return make_loss(self.loss, power=self.power) if self.loss == "tweedie" else make_loss(self.loss)
@@ -333,8 +389,12 @@ class EBMRegressor(RegressorMixin, BaseEBM):
         -------
         Uncertainty
             `knowledge` is the variance of the bags' predictions in squared units of the target; `data` and `total` are
-            None, since the loss predicts no spread.
+            None, since the loss predicts no spread. For a model fitted with ``boulevard=True``, `knowledge` is the
+            variance of the prediction, `data` that of the noise.
         """
+        check_is_fitted(self)
+        if self._inference is not None:
+            return self._boulevard_uncertainty(X, init_score)
         raw = self._bagged_raw(X, init_score)
         parts = _uncertainty.regression(self._loss.inverse_link(raw[:, :, 0]))
         return _uncertainty.Uncertainty(*parts)
@@ -419,6 +479,8 @@ class EBMClassifier(ClassifierMixin, BaseEBM):
         losses tables let gradients lag behind by a few rounds. Pairs are always trained on the rows.
     max_table_bytes : int, default=1073741824
         Largest memory of all tables in bytes. "auto" trains on the rows where they do not fit.
+    boulevard : bool, default=False
+        Only False: the law of Boulevard training is known for regression with squared error, see `EBMRegressor`.
     callback : callable or None, default=None
         Called as ``callback(bag, stage, step, metric)`` after every update, stage 0 for main effects and 1 for pairs,
         metric the validation loss or NaN where it is not known. A true return value ends that stage of that bag. Calls
@@ -546,6 +608,7 @@ class EBMClassifier(ClassifierMixin, BaseEBM):
         purify=True,
         trainer="auto",
         max_table_bytes=2**30,
+        boulevard=False,
         callback=None,
         n_jobs=None,
         random_state=None,
@@ -579,10 +642,19 @@ class EBMClassifier(ClassifierMixin, BaseEBM):
         self.purify = purify
         self.trainer = trainer
         self.max_table_bytes = max_table_bytes
+        self.boulevard = boulevard
         self.callback = callback
         self.n_jobs = n_jobs
         self.random_state = random_state
         self.verbose = verbose
+
+    def _check_params_jointly(self):
+        super()._check_params_jointly()
+        if self.boulevard:
+            raise ValueError(
+                "EBMClassifier has no boulevard=True: the law of the fit is known for the identity link and squared "
+                "error only. The spread of the outer bags, standard_deviations_, is a heuristic."
+            )
 
     def _make_loss(self, classes):
         return make_loss(self.loss, n_classes=len(classes))

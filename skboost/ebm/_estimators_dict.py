@@ -131,7 +131,7 @@ class _State:
         self._read_terms()
         link = link_of(self.loss)
         require(model.get("link") == link, f"the link is {model.get('link')!r}, not {link!r}")
-        self.attributes |= {"_loss": self.loss, "_deviations": None, "link_": link}
+        self.attributes |= {"_loss": self.loss, "_deviations": None, "_inference": None, "link_": link}
 
     def _read_features(self):
         features = form.read(self.model, "features", list)

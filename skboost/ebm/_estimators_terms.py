@@ -30,11 +30,15 @@ class TermsMixin:
         -------
         list of ndarray
             Weighted population standard deviations, of the shapes of `term_scores_`; computed when first asked for.
+            Standard errors for a model fitted with ``boulevard=True``.
         """
         check_is_fitted(self)
         if self._deviations is None:
-            self._deviations = [bag_deviation(scores, self.bag_weights_) for scores in self.bagged_scores_]
+            self._deviations = self._bag_deviations()
         return self._deviations
+
+    def _bag_deviations(self):
+        return [bag_deviation(scores, self.bag_weights_) for scores in self.bagged_scores_]
 
     @property
     def bins_(self):
@@ -78,7 +82,12 @@ class TermsMixin:
         axes = tuple(self._axis(feature, len(features) > 1) for feature in features)
         tensors = (self.term_scores_, self.standard_deviations_, self.bin_weights_)
         views = [view(tensor[position], len(features)) for tensor in tensors]
-        return TermShape(features, tuple(axis.name for axis in axes), axes, *views, self._class_labels)
+        names = tuple(axis.name for axis in axes)
+        return TermShape(features, names, axes, *views, self._class_labels, self._shape_interval(position))
+
+    def _shape_interval(self, position):
+        """Return the confidence interval of a shape, None where its law is not known."""
+        return None
 
     def shape_functions(self):
         """Return the shape functions of all terms.
@@ -411,6 +420,8 @@ class TermsMixin:
     def _keep_terms(self, positions):
         for name in ("term_features_", "term_names_", "term_scores_", "bagged_scores_", "bin_weights_"):
             setattr(self, name, [getattr(self, name)[position] for position in positions])
+        if getattr(self, "_inference", None) is not None:
+            self._inference = self._inference.take(positions)
         self._deviations = None
 
 

@@ -77,6 +77,11 @@ class Progress:
             with self._lock:
                 self._reporter.update(bag, loop.n_steps, loop.metric, finished)
 
+    def finish(self, bag, n_steps):
+        """Report that a stage of a bag has ended that was not run here."""
+        with self._lock:
+            self._reporter.update(bag, n_steps, float("nan"), True)
+
     def _call(self, loop, bag, stage):
         with self._lock:
             return bool(self._callback(bag, stage, loop.n_steps, loop.metric))

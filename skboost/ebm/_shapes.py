@@ -144,10 +144,14 @@ class TermShape:
         Contribution of each cell to the raw score. Cells in the order of the axes, the cell of missing values last.
     deviations : ndarray of the shape of `values`
         Standard deviation over the outer bags: spread between models of resampled rows, not a confidence interval.
+        Standard errors for a model fitted with ``boulevard=True``.
     weights : ndarray of shape (n_cells,) or (n_cells_0, n_cells_1)
         Total sample weight of the training rows in each cell.
     classes : ndarray of shape (n_classes,) or None, default=None
         Class labels of the last axis of `values`; None for regression and two classes.
+    interval : ndarray of shape (2, \\*n_cells) or None, default=None
+        Lower and upper ends of the pointwise 95 % confidence interval of each cell; None unless the model was fitted
+        with ``boulevard=True`` and the term has not been edited since.
 
     Examples
     --------
@@ -169,6 +173,7 @@ class TermShape:
     deviations: np.ndarray
     weights: np.ndarray
     classes: np.ndarray | None = None
+    interval: np.ndarray | None = None
 
     def __repr__(self):
         return f"{type(self).__name__}(name={self.name!r}, cells={self.weights.shape})"

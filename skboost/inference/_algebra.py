@@ -5,6 +5,8 @@ rounds is linear in the labels: shapes = W Z'J y. W follows from one M x M syste
 table G = Z'JZ, exact whatever the number of rows; the covariance of the shapes is W G W' times the noise variance.
 """
 
+import itertools
+
 import numpy as np
 from scipy import linalg
 from scipy.linalg import lapack
@@ -41,7 +43,7 @@ def kernel_blocks(leaves, starts, counts, kappa):
     list of ndarray
         H of every term, of shape (n_cells_t, n_cells_t).
     """
-    counts, pairs = np.ascontiguousarray(counts), zip(starts[:-1], starts[1:], strict=True)
+    counts, pairs = np.ascontiguousarray(counts), itertools.pairwise(starts)
     return [boulevard_trees.kernel(np.ascontiguousarray(leaves[:, a:b]), counts[a:b], kappa) for a, b in pairs]
 
 
@@ -160,9 +162,9 @@ def noise_variance(rss, n_rows, df1, df2):
     left = n_rows - 2 * df1 + df2
     if not left > 1e-8 * n_rows:
         raise ValueError(
-            f"Boulevard inference needs residual degrees of freedom to estimate the noise, but n_samples={n_rows} leave "
-            f"{max(left, 0.0):.3g} of them: use fewer cells (boulevard_max_bins, interactions), larger leaves "
-            "(min_samples_leaf), or more data."
+            "Boulevard inference needs residual degrees of freedom to estimate the noise, but "
+            f"n_samples={n_rows} leave {max(left, 0.0):.3g} of them: use fewer cells (boulevard_max_bins, "
+            "interactions), larger leaves (min_samples_leaf), or more data."
         )
     return float(rss / left)
 

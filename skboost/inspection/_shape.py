@@ -16,7 +16,8 @@ class ShapeDisplay:
 
     A numeric feature is drawn as the step function that the model is, constant inside each cell and never joined
     between cells, from the lowest to the highest observed value; a categorical one as a bar per category. The band, or
-    the whisker, is one standard deviation over the outer bags to both sides. Missing values stand apart on the right
+    the whisker, is one standard deviation over the outer bags to both sides; the 95 % confidence interval of every cell
+    for a model fitted with ``boulevard=True``. Missing values stand apart on the right
     with their share of the training weight, and a strip below shows where the weight lies. With three or more classes
     every class has a line.
 
@@ -102,7 +103,7 @@ class ShapeDisplay:
         classes : sequence or None, default=None
             Labels of the classes to draw, with three or more classes. None draws all of them.
         band : bool, default=True
-            Whether to draw the deviations over the bags.
+            Whether to draw the deviations over the bags, or the confidence intervals.
         show_density : bool, default=True
             Whether to draw the strip that shows where the weight lies.
         coverage : float, default=1.0
@@ -160,7 +161,7 @@ class ShapeDisplay:
         classes : sequence or None, default=None
             Labels of the classes to draw, with three or more classes. None draws all of them.
         band : bool, default=True
-            Whether to draw the deviations over the bags.
+            Whether to draw the deviations over the bags, or the confidence intervals.
         show_density : bool, default=True
             Whether to draw the strip that shows where the weight lies.
         coverage : float, default=1.0
@@ -186,7 +187,7 @@ class ShapeDisplay:
         self.figure_, self.ax_ = _style.figure_and_axes(ax, (6.4, 4.2), "ShapeDisplay")
         self.missing_ax_ = self.density_ax_ = self.bars_ = None
         self.lines_, self.bands_, self.points_ = [], [], []
-        self._band = band and np.any(np.asarray(self.shape.deviations) > 0)
+        self._band = band and np.any(half_widths(self.shape) > 0)
         if self.shape.axes[0].kind == "categorical":
             self._plot_categories(curves, show_density, max_categories, category_order)
         else:
@@ -197,7 +198,7 @@ class ShapeDisplay:
     def _curves(self, classes):
         """Return (label, values, deviations, colour) of each line."""
         values = np.asarray(self.shape.values, dtype=np.float64)
-        deviations = np.asarray(self.shape.deviations, dtype=np.float64)
+        deviations = half_widths(self.shape)
         if values.ndim == 1:
             if classes is not None:
                 raise ValueError("classes must be None for a model with one score per row.")
@@ -355,6 +356,13 @@ class ShapeDisplay:
         self.axes_ = [panel for panel in (ax, self.missing_ax_, self.density_ax_) if panel is not None]
 
 
+def half_widths(shape):
+    """Return what the band extends to both sides: that of the confidence interval, else one deviation."""
+    if shape.interval is not None:
+        return (shape.interval[1] - shape.interval[0]) / 2
+    return np.asarray(shape.deviations, dtype=np.float64)
+
+
 def common_limits(shapes):
     """Return limits of the vertical axis that suit every one of some main terms."""
     limits = [curve_limits(shape) for shape in shapes]
@@ -363,7 +371,7 @@ def common_limits(shapes):
 
 def curve_limits(shape, curves=None, band=True):
     """Return limits that hold the values of all cells in use, their deviations if drawn, and zero."""
-    values, deviations = np.asarray(shape.values, float), np.asarray(shape.deviations, float)
+    values, deviations = np.asarray(shape.values, float), half_widths(shape)
     if curves is not None:
         values = np.stack([curve[1] for curve in curves], axis=-1)
         deviations = np.stack([curve[2] for curve in curves], axis=-1)

@@ -1,5 +1,7 @@
 """The closed form of Boulevard additive models against known answers, dense row space and the recursion itself."""
 
+import itertools
+
 import numpy as np
 import pytest
 from oracles import boulevard as oracle
@@ -135,8 +137,7 @@ def test_cell_space_equals_row_space(subsample):
     fit = Fit(codes, sizes, y, make_rules(learning_rate=0.6, subsample=subsample, l2=1.0))
     starts = fit.cells.starts
     kernels = [
-        oracle.kernel(fit.leaves[:, a:b], fit.counts[a:b], 1.0 / subsample)
-        for a, b in zip(starts[:-1], starts[1:], strict=True)
+        oracle.kernel(fit.leaves[:, a:b], fit.counts[a:b], 1.0 / subsample) for a, b in itertools.pairwise(starts)
     ]
     for block, wanted in zip(fit.blocks, kernels, strict=True):
         assert block == pytest.approx(wanted, abs=1e-14)
