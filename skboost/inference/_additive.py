@@ -171,25 +171,26 @@ def combine(stages, rows, rules, transform, n_threads):
     weights = stages[0].weights
     if len(stages) > 1:
         weights = _algebra.stack_stages(weights, stages[1].weights, gram)
+    shapes = np.concatenate([stage.shapes for stage in stages])
+    gaps = np.concatenate([stage.boosted - stage.limit for stage in stages])
+    # Fitted values stay, and with them the degrees of freedom and the noise.
+    moved = transform(np.column_stack([weights, shapes, gaps]))
+    weights, shapes, gaps = np.ascontiguousarray(moved[:, :-2]), moved[:, -2].copy(), moved[:, -1]
+    del moved
     cov = _algebra.covariance(weights, gram)
-    shapes, boosted, limit = (
-        np.concatenate([getattr(stage, name) for stage in stages]) for name in ("shapes", "boosted", "limit")
-    )
     df1, df2 = _algebra.degrees_of_freedom(weights, gram, cov)
     noise, adjusted = _noise(cells, rows, rules, shapes, df1, df2)
-    gap = _gap(boosted - limit, adjusted * cov.diagonal(), counts)
-    moved = transform(np.column_stack([weights, shapes]))
     return AdditiveFit(
         starts=cells.starts,
         counts=counts,
         n_rows=rows.n_rows,
-        shapes=moved[:, -1].copy(),
-        cov=_algebra.covariance(moved[:, :-1], gram),
+        shapes=shapes,
+        cov=cov,
         df1=df1,
         df2=df2,
         noise=noise,
         adjusted=adjusted,
-        gap=gap,
+        gap=_gap(gaps, adjusted * cov.diagonal(), counts),
         leaves=tuple(stage.leaves for stage in stages),
         terms=tuple(range(len(cells.starts) - 1)),
     )

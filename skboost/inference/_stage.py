@@ -16,6 +16,8 @@ from skboost._random import STREAM_BOULEVARD_CUTS, STREAM_BOULEVARD_ROWS
 STRUCTURES = ("random", "honest", "greedy")
 UPDATES = ("joint", "leave_one_out")
 MOST_LEAVES = 32000
+# Time of a row in a term, in entries of a table.
+ROW_COST = 4
 
 
 @dataclass(frozen=True)
@@ -159,13 +161,14 @@ def boost(cells, rows, table, rules, seed, stage, n_threads=1, leaves=None):
     """
     weights, target_sums = table.diagonal().copy(), cell_sums(cells, rows, rows.target)
     halves = rules.structure == "honest" and leaves is None
-    whole = rules.subsample == 1 and not halves
+    # Sums of all rows follow from the table; a pass over few rows is cheaper than one over a large table.
+    by_table = rules.subsample == 1 and not halves and cells.n_cells**2 < ROW_COST * cells.codes.size
     grown = np.empty((rules.n_rounds, cells.n_cells), dtype=np.int16) if leaves is None else leaves
     scores = np.zeros(cells.n_cells)
     # rounds of different stages have different keys
     first_key = stage << 32
     for number in range(rules.n_rounds):
-        if whole:
+        if by_table:
             counts = np.stack([weights, weights])
             sums = np.stack([target_sums - boulevard_rows.times(table, scores)] * 2)
         else:
