@@ -34,8 +34,8 @@ cdef int useful_threads(Py_ssize_t work, int asked) noexcept nogil:
 
 cdef check_codes(const uint16_t[:, ::1] codes, const int64_t[::1] starts):
     """Raise ValueError unless every code has a cell."""
-    sizes = np.diff(starts)
-    if len(sizes) != codes.shape[0] or (sizes < 1).any():
+    sizes = np.diff(starts) if starts.shape[0] else np.empty(0)
+    if starts.shape[0] == 0 or len(sizes) != codes.shape[0] or (sizes < 1).any() or starts[0] != 0:
         raise ValueError("starts does not give every term its cells")
     if codes.shape[1] and codes.shape[0] and (np.asarray(codes).max(axis=1) >= sizes).any():
         raise ValueError("codes lead out of the cells")

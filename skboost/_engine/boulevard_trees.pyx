@@ -409,7 +409,7 @@ def update(
     cdef Py_ssize_t t, cell, n_terms = starts.shape[0] - 1, m = leaf.shape[0]
     cdef double mean, rows
     same = weights.shape[0] == m and counts.shape[0] == m and sums.shape[0] == m and scores.shape[0] == m
-    if not same or starts[n_terms] != m:
+    if not same or n_terms < 0 or starts[0] != 0 or starts[n_terms] != m or (np.diff(starts) < 1).any():
         raise ValueError("an array does not have one entry per cell")
     cdef int n_leaves = max(0, int(np.max(leaf, initial=-1)) + 1)
     cdef double[::1] n_of = np.zeros(n_leaves), value = np.zeros(n_leaves)

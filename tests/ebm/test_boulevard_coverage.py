@@ -97,7 +97,7 @@ def within(values, low, high, slack):
     return np.all((np.asarray(values) >= low - slack) & (np.asarray(values) <= high + slack))
 
 
-SIZES = [15, pytest.param(200, marks=pytest.mark.slow)]
+SIZES = [12, pytest.param(200, marks=pytest.mark.slow)]
 
 
 @pytest.mark.parametrize("n_replications", SIZES)
@@ -123,7 +123,7 @@ def test_joint_updates_need_the_adjusted_noise(n_replications):
     assert found.rejected_plain > 0.5
 
 
-@pytest.mark.parametrize("n_replications", [10, pytest.param(200, marks=pytest.mark.slow)])
+@pytest.mark.parametrize("n_replications", [6, pytest.param(200, marks=pytest.mark.slow)])
 def test_greedy_cuts_do_not_cover_and_their_refit_does(n_replications):
     greedy = {**JOINT, "boulevard_structure": "greedy"}
     found = Simulation(1000, n_replications, **greedy)
@@ -140,7 +140,7 @@ def test_leave_one_out_with_refitted_greedy_cuts():
     assert within(found.adjusted[1:], 0.92, 0.97, 0.0), found.adjusted
 
 
-@pytest.mark.parametrize("n_replications", [10, pytest.param(200, marks=pytest.mark.slow)])
+@pytest.mark.parametrize("n_replications", [6, pytest.param(200, marks=pytest.mark.slow)])
 def test_leave_one_out_covers_with_correlated_features_and_joint_updates_do_not(n_replications):
     found = Simulation(1000, n_replications, correlation=0.5)
     assert within(found.adjusted, 0.91, 0.97, found.slack), found.adjusted
@@ -157,6 +157,6 @@ def test_honest_halves_cover_and_their_test_is_conservative():
 
 @pytest.mark.parametrize("params", [{}, JOINT], ids=["defaults", "joint"])
 def test_noise_variance_is_nearly_unbiased(params):
-    found = Simulation(2000, 10, jump=False, **params)
-    # ten estimates from 1700 residual degrees of freedom: standard error 1.1 %
-    assert found.noise == pytest.approx(SIGMA**2, rel=0.05 + 0.02)
+    found = Simulation(2000, 6, jump=False, **params)
+    # six estimates from 1700 residual degrees of freedom: standard error 1.4 %
+    assert found.noise == pytest.approx(SIGMA**2, rel=0.05 + 0.03)
