@@ -47,7 +47,7 @@ VARIANTS = [
     EBMRegressor(max_rounds=30, outer_bags=2, loss="gamma", validation_size=0.3, missing="gain"),
     EBMRegressor(max_rounds=30, outer_bags=2, loss="tweedie", exclude="mains"),
     EBMRegressor(boulevard=True, boulevard_rounds=50, interactions=0),
-    EBMRegressor(boulevard=True, boulevard_rounds=200, boulevard_update="joint", interactions=2, n_jobs=2),
+    EBMRegressor(boulevard=True, boulevard_rounds=300, boulevard_update="joint", interactions=2, n_jobs=2),
     EBMRegressor(boulevard=True, boulevard_rounds=50, boulevard_structure="honest", boulevard_subsample=0.8),
     LaplaceGPClassifier(link="logit"),
     LaplaceGPClassifier(approximation="ep", max_iter_predict=30),

@@ -7,6 +7,9 @@ import numpy as np
 from skboost._engine import boulevard_rows
 from skboost.inference import _algebra, _stage
 
+# Share of the largest variance of a cell below which a cell does not vary.
+LEAST_VARIANCE = 1e-6
+
 
 @dataclass(frozen=True)
 class StageFit:
@@ -207,7 +210,6 @@ def _noise(cells, rows, rules, shapes, df1, df2):
 
 def _gap(difference, variance, counts):
     """Mean distance in standard errors over the cells that vary, 0 where none does."""
-    used = (counts > 0) & (variance > 0)
-    # cells whose variance is rounding, as of terms with one value
-    used &= variance > 1e-12 * variance.max(initial=0.0)
+    # Cells of next to no variance, as of pairs that the main effects explain, would decide alone.
+    used = (counts > 0) & (variance > LEAST_VARIANCE * variance.max(initial=0.0))
     return float(np.mean(np.abs(difference[used]) / np.sqrt(variance[used]))) if used.any() else 0.0

@@ -18,6 +18,7 @@ UPDATES = ("joint", "leave_one_out")
 MOST_LEAVES = 32000
 # Time of a row in a term, in entries of a table.
 ROW_COST = 4
+N_POWERS = 20
 
 
 @dataclass(frozen=True)
@@ -130,6 +131,37 @@ def cell_sums(cells, rows, values):
     return np.concatenate([np.empty(0), *sums])
 
 
+def largest_eigenvalue(table, n_rows):
+    """Return the largest eigenvalue of the sum of the projections on the terms, about 1 for independent features.
+
+    It bounds that of the sum of their kernels, and is at most the number of terms.
+    """
+    counts = table.diagonal()
+    root = np.sqrt(np.divide(1.0, counts, out=np.zeros_like(counts), where=counts > 0))
+    # no eigenvector of anything: every direction is in it
+    vector = np.cos(np.arange(1.0, len(counts) + 1)) * (counts > 0)
+    norm = 0.0
+    for _ in range(N_POWERS):
+        scaled = root * vector
+        vector = root * (boulevard_rows.times(table, scaled) - counts * ((counts * scaled).sum() / n_rows))
+        norm = float(np.sqrt((vector * vector).sum()))
+        if norm == 0:
+            break
+        vector /= norm
+    return norm
+
+
+def first_divisor(table, n_rows, rules):
+    """Return how many trees that are zero the averages start with.
+
+    None for independent features. Direction e of the fit is multiplied by ``1 - (1 + lam e) / b`` in round b (joint
+    updates; lam (e - 1) for lam e otherwise), which would blow up the first rounds where many terms say the same.
+    """
+    e = largest_eigenvalue(table, n_rows)
+    steps = rules.learning_rate * (e if rules.update == "joint" else e - 1)
+    return int(max(0.0, (steps - 1) / 2 + 1e-6))
+
+
 def boost(cells, rows, table, rules, seed, stage, n_threads=1, leaves=None):
     """Run all rounds of a stage.
 
@@ -165,6 +197,7 @@ def boost(cells, rows, table, rules, seed, stage, n_threads=1, leaves=None):
     by_table = rules.subsample == 1 and not halves and cells.n_cells**2 < ROW_COST * cells.codes.size
     grown = np.empty((rules.n_rounds, cells.n_cells), dtype=np.int16) if leaves is None else leaves
     scores = np.zeros(cells.n_cells)
+    n_zeros = first_divisor(table, rows.n_rows, rules)
     # rounds of different stages have different keys
     first_key = stage << 32
     for number in range(rules.n_rounds):
@@ -205,6 +238,7 @@ def boost(cells, rows, table, rules, seed, stage, n_threads=1, leaves=None):
                 first_key + number,
                 n_threads,
             )
-        keep, step = number / (number + 1), rules.learning_rate / (number + 1)
+        divisor = number + 1 + n_zeros
+        keep, step = 1 - 1 / divisor, rules.learning_rate / divisor
         boulevard_trees.update(grown[number], cells.starts, weights, counts[1], sums[1], rules.l2, keep, step, scores)
     return grown, rules.scale * scores

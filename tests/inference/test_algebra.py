@@ -226,6 +226,29 @@ def test_result_does_not_depend_on_threads_or_copies(structure):
     assert np.array_equal(one[1], two[1])
 
 
+@pytest.mark.parametrize("update", _stage.UPDATES)
+def test_many_terms_that_say_the_same_do_not_blow_up_the_first_rounds(update):
+    rng = np.random.default_rng(0)
+    latent = rng.normal(size=200)
+    columns = latent + 0.2 * rng.normal(size=(30, 200))
+    codes = np.array([np.digitize(x, np.quantile(x, np.arange(1, 8) / 8)) for x in columns])
+    fit = Fit(codes, (8,) * 30, latent + rng.normal(size=200), make_rules(n_rounds=300, update=update))
+    assert 10 < _stage.largest_eigenvalue(fit.table, 200) <= 30
+    assert np.abs(fit.boosted).max() < 10 * np.abs(fit.shapes).max()
+
+
+def test_largest_eigenvalue_is_that_of_the_projections():
+    codes, sizes, _ = unbalanced()
+    fit = Fit(codes, sizes, np.arange(400.0), make_rules(n_rounds=1))
+    Z = oracle.indicators(codes, sizes)
+    Z -= Z.mean(axis=0)
+    wanted = np.linalg.eigvalsh(Z / fit.counts @ Z.T).max()
+    assert _stage.largest_eigenvalue(fit.table, 400) == pytest.approx(wanted, rel=0.01)
+    codes, sizes, y = factorial()
+    assert _stage.first_divisor(Fit(codes, sizes, y, make_rules()).table, 432, make_rules(learning_rate=2.0)) == 0
+    assert _stage.first_divisor(Fit(codes, sizes, y, make_rules()).table, 432, make_rules(learning_rate=4.0)) == 1
+
+
 def test_collinear_terms_have_the_solution_of_least_norm():
     codes, sizes, y = unbalanced()
     codes, sizes = np.stack([codes[0], codes[0]]), (sizes[0], sizes[0])
