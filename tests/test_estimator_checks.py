@@ -46,9 +46,11 @@ VARIANTS = [
     EBMClassifier(max_rounds=30, outer_bags=1, validation_size=0, purify=False),
     EBMRegressor(max_rounds=30, outer_bags=2, loss="gamma", validation_size=0.3, missing="gain"),
     EBMRegressor(max_rounds=30, outer_bags=2, loss="tweedie", exclude="mains"),
-    EBMRegressor(boulevard=True, boulevard_rounds=50, interactions=0),
-    EBMRegressor(boulevard=True, boulevard_rounds=300, boulevard_update="joint", interactions=2, n_jobs=2),
-    EBMRegressor(boulevard=True, boulevard_rounds=50, boulevard_structure="honest", boulevard_subsample=0.8),
+    EBMRegressor(boulevard=True, boulevard_rounds=30, boulevard_max_bins=20, interactions=0),
+    EBMRegressor(boulevard=True, boulevard_max_interaction_bins=6, boulevard_update="joint", interactions=2, n_jobs=2),
+    EBMRegressor(
+        boulevard=True, boulevard_rounds=30, boulevard_structure="honest", boulevard_subsample=0.8, interactions=0
+    ),
     LaplaceGPClassifier(link="logit"),
     LaplaceGPClassifier(approximation="ep", max_iter_predict=30),
     BoulevardRegressor(n_estimators=30, structure="honest", solver="cg", dropout=0.3),
