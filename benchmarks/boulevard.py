@@ -27,6 +27,7 @@ JOINT = {"boulevard_update": "joint"}
 SETTINGS = {
     "defaults": {},
     "32 leaves": {"boulevard_max_leaves": 32},
+    "fine cells": {"boulevard_max_bins": 128, "boulevard_max_leaves": 112},
     "joint": JOINT,
     "joint, rate 3": {**JOINT, "boulevard_learning_rate": 3.0},
     "honest": {"boulevard_structure": "honest"},
