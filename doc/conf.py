@@ -122,6 +122,12 @@ API_GROUPS = [
         ["dump", "dumps", "load", "loads", "LoadedRegressor", "LoadedClassifier"],
     ),
     (
+        "skboost.distributions",
+        "Predicted distributions",
+        "What ``predict_distribution`` returns, one distribution per row, :doc:`/user_guide/distributions`.",
+        ["Normal", "LogNormal", "Laplace", "Gamma", "Poisson", "NegativeBinomial", "Mixture"],
+    ),
+    (
         "skboost.metrics",
         "Metrics",
         "What uncertainties are good for: rejecting rows that would be predicted wrongly. How well risks order times: "

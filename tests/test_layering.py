@@ -5,7 +5,7 @@ L5  uncertainty, inspection, lightgbm, datasets, metrics
 L4  sglb/_estimators, ebm/_estimators, gaussian_process, inference/_regressor   (_validation just below them)
 L3  the other modules of sglb, ebm and inference, _uncertainty
 L2  the other private modules at the top
-L1  _engine
+L1  _engine; distributions just above it
 """
 
 import ast
@@ -16,7 +16,7 @@ from pathlib import Path
 import pytest
 
 SOURCES = Path(__file__).parents[1] / "skboost"
-TOP_LAYERS = {"_version": 0, "_engine": 1, "_losses": 2, "_uncertainty": 2.5, "_validation": 3.5}
+TOP_LAYERS = {"_version": 0, "_engine": 1, "distributions": 1.5, "_losses": 2, "_uncertainty": 2.5, "_validation": 3.5}
 TOP_LAYERS |= dict.fromkeys(["gaussian_process"], 4)
 TOP_LAYERS |= dict.fromkeys(["uncertainty", "inspection", "lightgbm", "datasets", "metrics"], 5)
 # Rooms whose estimators lie above their other modules, and the names of the modules of the estimators.
