@@ -15,6 +15,10 @@ cdef enum:
     LOSS_HUBER = 8        # r^2 / 2 where |r| <= d, else d (|r| - d / 2), r = f - y, param[0] = d
     LOSS_PSEUDO_HUBER = 9     # d^2 (sqrt(1 + (r / d)^2) - 1), param[0] = d
     LOSS_EXPECTILE = 10   # t r^2 / 2 where y > f, else (1 - t) r^2 / 2, param[0] = t
+    LOSS_LAPLACE = 11            # outputs (median, ln b): ln b + |y - median| / b
+    LOSS_GAMMA_SHAPE = 12        # outputs (ln m, ln a), y > 0 gamma distributed of mean m and variance m^2 / a
+    # outputs (ln m, ln r), y >= 0 of mean m and variance m + m^2 / r; param: the least metrics of both outputs
+    LOSS_NEGATIVE_BINOMIAL = 13
     LOSS_AFT = 14         # -ln likelihood of ln T = f + s z, param = (law of z, s), table as in survival_impl.h
     LOSS_MULTI_LABEL = 15     # sum of LOSS_BINARY over outputs, targets table[y, output]
     LOSS_MULTI_SQUARED = 16   # sum of LOSS_SQUARED over outputs, targets table[y, output]

@@ -5,6 +5,7 @@ A loss is any object with attributes `kind`, `n_outputs` and `params`. Raw score
 """
 
 from cython.parallel cimport parallel, prange
+from libc.math cimport fabs
 from libc.stdint cimport uint64_t
 
 from skboost._engine.omp cimport skb_thread_num
@@ -104,11 +105,16 @@ cdef int loss_from_object(object loss, loss_t *out) except -1:
 
 
 cdef bint is_known(int kind) noexcept:
-    return LOSS_SQUARED <= kind <= LOSS_EXPECTILE or LOSS_AFT <= kind <= LOSS_GIVEN
+    return LOSS_SQUARED <= kind <= LOSS_GIVEN
+
+
+cdef bint is_distribution(int kind) noexcept nogil:
+    """Whether there are two outputs with a Fisher information."""
+    return kind == LOSS_GAUSSIAN or LOSS_LAPLACE <= kind <= LOSS_NEGATIVE_BINOMIAL
 
 
 cdef bint outputs_fit(int kind, int n_outputs) noexcept:
-    if kind == LOSS_GAUSSIAN:
+    if is_distribution(kind):
         return n_outputs == 2
     return n_outputs >= 1 if kind in (LOSS_MULTINOMIAL, LOSS_QUANTILE, LOSS_MULTI_LABEL, LOSS_MULTI_SQUARED,
                                       LOSS_GIVEN) else n_outputs == 1
@@ -149,11 +155,19 @@ cdef int check_targets(const loss_t *loss, const double[::1] y) except -1:
 
 
 cdef bint loss_needs_metric(const loss_t *loss) noexcept nogil:
-    return loss.kind == LOSS_GAUSSIAN
+    return is_distribution(loss.kind)
 
 
 cdef double leaf_denominator(const loss_t *loss, int k, double G, double D) noexcept nogil:
-    return D - G if loss.kind == LOSS_GAUSSIAN and k == 1 else D
+    if loss.kind == LOSS_GAUSSIAN:
+        return D - G if k == 1 else D
+    if loss.kind == LOSS_LAPLACE:
+        return D - 0.5 * G if k == 1 else D
+    if loss.kind == LOSS_GAMMA_SHAPE:
+        return D + (0.5 * G if k == 1 else -0.5 * G)
+    if loss.kind == LOSS_NEGATIVE_BINOMIAL:
+        return D + 0.5 * fabs(G)
+    return D
 
 
 cdef void loss_gradients(const loss_t *loss, Py_ssize_t n, const double *y, const double *score,

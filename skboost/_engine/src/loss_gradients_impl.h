@@ -174,6 +174,7 @@ static SKB_TARGET void SKB_GRAD(skb_gaussian_natural)(
 #include "location_gradients_impl.h"
 #include "table_gradients_impl.h"
 #include "survival_gradients_impl.h"
+#include "distribution_gradients_impl.h"
 
 static SKB_TARGET void SKB_GRAD(skb_loss_gradients)(
     const skb_loss_t *loss, SKB_ROWS, SKB_OUTPUTS, int hessian, SKB_REAL *grad, SKB_REAL *hess, ptrdiff_t grad_stride)
@@ -211,6 +212,23 @@ static SKB_TARGET void SKB_GRAD(skb_loss_gradients)(
     case SKB_MULTI_LABEL:
     case SKB_MULTI_SQUARED:
         SKB_GRAD(skb_table_gradients)(loss, n, y, score, score_stride, base, grad, second, grad_stride);
+        break;
+    case SKB_LAPLACE:
+        (hessian ? SKB_GRAD(skb_laplace_gradients) : SKB_GRAD(skb_laplace_natural))(
+            n, y, score, score + score_stride, base, grad, grad + grad_stride, hess, hess + grad_stride);
+        break;
+    case SKB_GAMMA_SHAPE:
+        (hessian ? SKB_GRAD(skb_gamma_shape_gradients) : SKB_GRAD(skb_gamma_shape_natural))(
+            n, y, score, score + score_stride, base, grad, grad + grad_stride, hess, hess + grad_stride);
+        break;
+    case SKB_NEGATIVE_BINOMIAL:
+        if (hessian)
+            SKB_GRAD(skb_negative_binomial_gradients)
+            (n, y, score, score + score_stride, base, grad, grad + grad_stride, hess, hess + grad_stride);
+        else
+            SKB_GRAD(skb_negative_binomial_natural)
+            (n, y, score, loss->param, score + score_stride, base, grad, grad + grad_stride, hess,
+             hess + grad_stride);
         break;
     }
 }

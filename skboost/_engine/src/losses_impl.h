@@ -14,7 +14,8 @@
 enum {
     SKB_SQUARED, SKB_POISSON, SKB_BINARY, SKB_MULTINOMIAL, SKB_GAUSSIAN, SKB_GAMMA, SKB_TWEEDIE,
     SKB_QUANTILE, SKB_HUBER, SKB_PSEUDO_HUBER, SKB_EXPECTILE,
-    SKB_AFT = 14, SKB_MULTI_LABEL, SKB_MULTI_SQUARED, SKB_GIVEN
+    SKB_LAPLACE, SKB_GAMMA_SHAPE, SKB_NEGATIVE_BINOMIAL,
+    SKB_AFT, SKB_MULTI_LABEL, SKB_MULTI_SQUARED, SKB_GIVEN
 };
 
 #define SKB_TILE 64            /* rows per pass of the multinomial loss */
@@ -69,6 +70,15 @@ static void skb_fixed_sums(
     out[0] = sum[0], out[1] = sum[1], out[2] = total[0], out[3] = total[1];
 }
 #endif
+
+#include "gamma_functions_impl.h"
+
+/* y exp(-f), at least the smallest number whose logarithm is safe. */
+static inline SKB_TARGET double SKB_FN(skb_ratio)(double y, double f)
+{
+    double q = y * SKB_FN(skb_exp)(-f);
+    return q > 1e-300 ? q : 1e-300;
+}
 
 #define SKB_ROWS ptrdiff_t n, const double *restrict y, const double *restrict score
 #define SKB_OUTPUTS ptrdiff_t score_stride, const double *restrict base
@@ -197,6 +207,7 @@ static SKB_TARGET void SKB_FN(skb_gaussian_values)(
 #include "location_values_impl.h"
 #include "table_values_impl.h"
 #include "survival_values_impl.h"
+#include "distribution_values_impl.h"
 
 static SKB_TARGET void SKB_FN(skb_loss_values)(const skb_loss_t *loss, SKB_ROWS, SKB_OUTPUTS, double *out)
 {
@@ -225,6 +236,11 @@ static SKB_TARGET void SKB_FN(skb_loss_values)(const skb_loss_t *loss, SKB_ROWS,
         break;
     case SKB_MULTI_LABEL:
     case SKB_MULTI_SQUARED: SKB_FN(skb_table_values)(loss, n, y, score, score_stride, base, out); break;
+    case SKB_LAPLACE: SKB_FN(skb_laplace_values)(n, y, score, score + score_stride, base, out); break;
+    case SKB_GAMMA_SHAPE: SKB_FN(skb_gamma_shape_values)(n, y, score, score + score_stride, base, out); break;
+    case SKB_NEGATIVE_BINOMIAL:
+        SKB_FN(skb_negative_binomial_values)(n, y, score, score + score_stride, base, out);
+        break;
     }
 }
 
