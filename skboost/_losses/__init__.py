@@ -13,6 +13,14 @@ from skboost._losses._base import (
     weighted_quantile,
 )
 from skboost._losses._classes import BinaryLogLoss, MultiLabelLogLoss, MultinomialLogLoss
+from skboost._losses._distributions import (
+    GammaDistribution,
+    Laplace,
+    LogNormal,
+    NegativeBinomial,
+    Normal,
+    PoissonDistribution,
+)
 from skboost._losses._gaussian import Gaussian
 from skboost._losses._intercept import fit_intercept
 from skboost._losses._location import (
@@ -52,14 +60,20 @@ __all__ = [
     "Cox",
     "Expectile",
     "Gamma",
+    "GammaDistribution",
     "Gaussian",
     "Huber",
     "LambdaRank",
+    "Laplace",
+    "LogNormal",
     "Loss",
     "MultiLabelLogLoss",
     "MultiSquaredError",
     "MultinomialLogLoss",
+    "NegativeBinomial",
+    "Normal",
     "Poisson",
+    "PoissonDistribution",
     "PseudoHuber",
     "Quantile",
     "RankingLoss",

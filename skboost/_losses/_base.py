@@ -49,7 +49,13 @@ class Loss:
         Whether the loss is a likelihood only after division by a variance or dispersion, the estimators'
         ``noise_variance``.
     predicts_spread : bool
-        Whether there is a ``mean_variance``.
+        Whether uncertainties have a part of the data, from ``mean_variance``.
+    predicts_distribution : bool
+        Whether there is a ``distribution``.
+    variance_has_mean : bool
+        Whether the mean is a part of the predicted variance, as of counts; the rest is proportional to its square.
+    offsets_of_log : bool
+        Whether offsets of the first raw score multiply the mean, as with a log link.
     log_link : bool
         Whether predictions are exponentials of raw scores.
     largest_score : float
@@ -73,6 +79,9 @@ class Loss:
     leaf_curvature = 1.0
     needs_noise_variance = False
     predicts_spread = False
+    predicts_distribution = False
+    variance_has_mean = False
+    offsets_of_log = False
     log_link = False
     largest_score = LARGEST_TARGET
     renews_leaves = False
@@ -111,6 +120,25 @@ class Loss:
     def inverse_link(self, raw):
         """Return predictions from raw scores."""
         return np.asarray(raw, dtype=np.float64)
+
+    def distribution(self, raw):
+        """Return the predicted distributions; the losses that are likelihoods of one have it.
+
+        Raises
+        ------
+        NotImplementedError
+            By the others.
+        """
+        raise NotImplementedError(f"loss={self.name!r} predicts no distribution.")
+
+    def mean_variance(self, raw):
+        """Return (mean, variance) of the predicted distributions in units of the target."""
+        predicted = self.distribution(raw)
+        return predicted.mean, predicted.variance
+
+    def offset_unit(self, raw):
+        """Return the variances of offsets of predicted means, or of their logs, whose raw scores have variance 1."""
+        return np.ones(np.shape(raw)[:-1])
 
     def saturated(self, y):
         """Return the least loss that any score gives each internal target: `mean_loss` less its mean is never negative.

@@ -4,6 +4,7 @@ import math
 
 import numpy as np
 
+from skboost import distributions
 from skboost._losses._base import LOG_SD_MAX, Loss, check_magnitude, check_spread, mean_and_deviation
 
 
@@ -19,6 +20,7 @@ class Gaussian(Loss):
     kind = 4
     n_outputs = 2
     predicts_spread = True
+    predicts_distribution = True
     uncertainty = "distribution"
 
     def __init__(self, centre=0.0, scale=1.0):
@@ -37,19 +39,22 @@ class Gaussian(Loss):
         self.check_domain(y)
 
     def bind(self, y, sample_weight=None):
-        centre, deviation = mean_and_deviation(y, sample_weight)
+        centre, deviation = self._centre_and_deviation(y, sample_weight)
         size = float(np.abs(y).max(initial=0.0))
         if deviation <= 4 * np.finfo(np.float64).eps * size:
             # A constant target up to rounding.
             deviation = 2.0**-26 * (size or 1.0)
-        return Gaussian(centre, math.ldexp(1.0, math.frexp(deviation)[1] - 1))
+        return type(self)(centre, math.ldexp(1.0, math.frexp(deviation)[1] - 1))
+
+    def _centre_and_deviation(self, y, sample_weight):
+        return mean_and_deviation(y, sample_weight)
 
     def to_internal(self, y):
         return (np.ascontiguousarray(y, dtype=np.float64) - self.centre) / self.scale
 
     def base_score(self, y, sample_weight=None):
-        mean, deviation = mean_and_deviation(y, sample_weight)
-        return np.array([mean, math.log(deviation) if deviation > 2.0**-20 else 0.0])
+        centre, deviation = self._centre_and_deviation(y, sample_weight)
+        return np.array([centre, math.log(deviation) if deviation > 2.0**-20 else 0.0])
 
     def inverse_link(self, raw):
         return self.mean_variance(raw)[0]
@@ -57,8 +62,13 @@ class Gaussian(Loss):
     def saturated(self, y):
         return np.full(len(y), -np.inf)
 
-    def mean_variance(self, raw):
-        """Return (mean, variance) of the predicted distributions in units of the target."""
+    def _location_scale(self, raw):
         raw = np.asarray(raw, dtype=np.float64)
         deviation = np.exp(np.clip(raw[..., 1], -LOG_SD_MAX, LOG_SD_MAX)) * self.scale
-        return self.centre + self.scale * raw[..., 0], deviation * deviation
+        return self.centre + self.scale * raw[..., 0], deviation
+
+    def distribution(self, raw):
+        return distributions.Normal(*self._location_scale(raw))
+
+    def offset_unit(self, raw):
+        return self._location_scale(raw)[1] ** 2

@@ -6,6 +6,7 @@ import math
 import numpy as np
 from scipy.special import xlogy
 
+from skboost import distributions
 from skboost._losses._base import LARGEST_TARGET, LOG_MEAN_MAX, Loss, check_magnitude, weighted_mean
 
 # Dispersion of targets that a model meets exactly.
@@ -75,11 +76,17 @@ class Poisson(LogLinkLoss):
 
     name = "poisson"
     kind = 1
+    predicts_distribution = True
+    offsets_of_log = True
+    variance_has_mean = True
 
     def bind(self, y, sample_weight=None):
         bound = copy.copy(self)
         bound.leaf_curvature = weighted_mean(y, sample_weight)
         return bound
+
+    def distribution(self, raw):
+        return distributions.Poisson(self.inverse_link(np.asarray(raw, dtype=np.float64)[..., 0]))
 
     def saturated(self, y):
         return np.asarray(y, dtype=np.float64) - xlogy(y, y)

@@ -1,6 +1,14 @@
 """Losses by name."""
 
 from skboost._losses._classes import BinaryLogLoss, MultinomialLogLoss
+from skboost._losses._distributions import (
+    GammaDistribution,
+    Laplace,
+    LogNormal,
+    NegativeBinomial,
+    Normal,
+    PoissonDistribution,
+)
 from skboost._losses._gaussian import Gaussian
 from skboost._losses._location import AbsoluteError, Expectile, Huber, PseudoHuber, Quantile, SquaredError
 from skboost._losses._log_link import Gamma, Poisson, Tweedie
@@ -17,6 +25,12 @@ REGRESSION = {
     "gamma": Gamma,
     "tweedie": Tweedie,
     "gaussian": Gaussian,
+    "normal": Normal,
+    "lognormal": LogNormal,
+    "laplace": Laplace,
+    "gamma_distribution": GammaDistribution,
+    "poisson_distribution": PoissonDistribution,
+    "negative_binomial": NegativeBinomial,
     "cox": Cox,
     "aft": AcceleratedFailureTime,
 }

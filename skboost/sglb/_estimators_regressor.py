@@ -18,6 +18,7 @@ from skboost._losses import (
     make_loss,
     number_targets,
 )
+from skboost.distributions import Mixture
 from skboost.sglb import _support
 from skboost.sglb._estimators_base import BaseSGLB, StageRegressor
 from skboost.sglb._estimators_survival import LOSSES, StageSurvival, SurvivalMixin, number_times
@@ -30,7 +31,8 @@ LOSS_OPTIONS = {
     "distribution": (None, ("aft",)),
     "scale": (None, ("aft",)),
 }
-POSITIVE = ("poisson", "gamma", "tweedie", "aft")
+COUNTS = ("poisson", "poisson_distribution", "negative_binomial")
+POSITIVE = (*COUNTS, "gamma", "tweedie", "lognormal", "gamma_distribution", "aft")
 
 
 class SGLBRegressor(SurvivalMixin, RegressorMixin, BaseSGLB):
@@ -46,8 +48,10 @@ class SGLBRegressor(SurvivalMixin, RegressorMixin, BaseSGLB):
         What is minimised. "squared_error": the mean, of several targets at once where y has several columns.
         "absolute_error": the median. "quantile": one or several quantiles. "expectile": an expectile. "huber",
         "pseudo_huber": between mean and median. "poisson", "gamma", "tweedie": positive means with a log link.
-        "gaussian": a mean and a variance for every row, the loss with data uncertainty. "cox", "aft": times that may be
-        censored, by Cox's partial likelihood of relative risks or as accelerated failure times.
+        Losses of whole distributions, with data uncertainty: "gaussian" or "normal", "laplace", for positive targets
+        "lognormal" and "gamma_distribution", for counts "poisson_distribution" and "negative_binomial".
+        "cox", "aft": times that may be censored, by Cox's partial likelihood of relative risks or as accelerated
+        failure times.
     quantile : float, array-like of float or None, default=None
         Level of loss="quantile" or "expectile", in (0, 1); ascending levels for several quantiles at once. None: 0.5.
     delta : float or None, default=None
@@ -476,7 +480,7 @@ class SGLBRegressor(SurvivalMixin, RegressorMixin, BaseSGLB):
             Number of members, at most ``n_iter_ // 2``, or ``n_iter_ // cycle_length`` of a cyclical schedule. None:
             10, or the ends of all complete cycles.
         return_variance : bool, default=False
-            Return also the members' predicted variances, for loss="gaussian".
+            Return also the members' predicted variances, for losses of whole distributions.
 
         Returns
         -------
@@ -493,9 +497,58 @@ class SGLBRegressor(SurvivalMixin, RegressorMixin, BaseSGLB):
         """
         check_is_fitted(self)
         if return_variance and not self._loss.predicts_spread:
-            raise ValueError(f"return_variance=True needs loss='gaussian', got loss={self._loss.name!r}.")
+            raise ValueError(
+                "return_variance=True needs a loss of a whole distribution, such as loss='gaussian', got "
+                f"loss={self._loss.name!r}."
+            )
         raw = self._member_raw(X, n_members)[1]
         return self._loss.mean_variance(raw) if return_variance else self._from_raw(raw, self._loss)
+
+    def predict_distribution(self, X, n_members=None):
+        """Predict the distribution of the target.
+
+        Parameters
+        ----------
+        X : array-like of shape (n_samples, n_features)
+            Rows.
+        n_members : int or None, default=None
+            None: the distribution behind `predict`. A number: the equal mixture of the distributions of as many members
+            of the virtual ensemble, which adds what the model does not know; its mean need not equal `predict`.
+
+        Returns
+        -------
+        Distribution
+            An object of `skboost.distributions` with the parameters, moments, quantiles, densities and scores of all
+            rows; a `Mixture` with `n_members`. Variance from leaves without training rows, which `predict_uncertainty`
+            adds, is not part of it.
+
+        Raises
+        ------
+        ValueError
+            If the loss of the model is not of a whole distribution (loss="poisson" is one here too), or `n_members` is
+            neither None nor an integer of at least 1, or needs more iterations than there are.
+
+        Examples
+        --------
+        >>> import numpy as np
+        >>> from skboost import SGLBRegressor
+        >>> rng = np.random.default_rng(0)
+        >>> X = rng.uniform(size=(300, 1))
+        >>> y = rng.poisson(np.exp(2 * X[:, 0])).astype(float)
+        >>> model = SGLBRegressor(loss="negative_binomial", n_estimators=50, max_depth=2, random_state=0).fit(X, y)
+        >>> predicted = model.predict_distribution(X[:4])
+        >>> type(predicted).__name__, predicted.quantile([0.05, 0.95]).shape
+        ('NegativeBinomial', (2, 4))
+        """
+        check_is_fitted(self)
+        if not self._loss.predicts_distribution:
+            raise ValueError(
+                f"predict_distribution needs a loss of a whole distribution, such as loss='gaussian', got "
+                f"loss={self._loss.name!r}."
+            )
+        if n_members is None:
+            return self._loss.distribution(self._raw(X))
+        return Mixture(self._loss.distribution(self._member_raw(X, n_members)[1]))
 
     def predict_uncertainty(self, X, n_members=None):
         """Predict with uncertainty.
@@ -515,9 +568,9 @@ class SGLBRegressor(SurvivalMixin, RegressorMixin, BaseSGLB):
         -------
         Uncertainty
             Variances in squared units of the target: `knowledge` is the variance of the members' predictions, `data`
-            the mean of their predicted variances (None unless loss="gaussian"), `total` the sum. `mean` and
-            `knowledge` have one column per column of y when y had several. The knowledge of a quantile is that of the
-            quantile, not of the target.
+            the mean of their predicted variances (None unless the loss is of a whole distribution), `total` the sum.
+            `mean` and `knowledge` have one column per column of y when y had several. The knowledge of a quantile is
+            that of the quantile, not of the target.
 
         Raises
         ------

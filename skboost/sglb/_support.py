@@ -53,12 +53,22 @@ def decompose(loss, raw, variance, scale=None):
     if loss.uncertainty == "classes":
         return binary(raw[..., 0], variance) if loss.n_outputs == 1 else multinomial(raw, variance)
     if loss.predicts_spread:
-        return gaussian(*loss.mean_variance(raw), variance)
+        return _of_distributions(loss, raw, variance)
     if scale is not None:
         scale = np.asarray(scale, dtype=np.float64)
         variance = loss.point(variance[:, None] * scale) if scale.ndim else variance * scale
     predictions = loss.point(loss.inverse_link(raw[..., 0] if loss.n_outputs == 1 else raw))
     return log_link(predictions, variance) if loss.log_link else regression(predictions, variance)
+
+
+def _of_distributions(loss, raw, variance):
+    """Decompose members that predict distributions; noise on a mean is measured in units that differ between rows."""
+    moments, variance = loss.mean_variance(raw), variance.copy()
+    touched = np.flatnonzero(variance)
+    variance[touched] *= loss.offset_unit(raw[:, touched]).mean(axis=0)
+    if loss.offsets_of_log:
+        return distribution_of_log(*moments, variance, has_mean=loss.variance_has_mean)
+    return distribution(*moments, variance)
 
 
 def _labels(raw, variance):
@@ -118,16 +128,15 @@ def log_link(means, variance):
     return Decomposition(mean, np.maximum(knowledge, parts.knowledge), None, None)
 
 
-def gaussian(means, variances, variance):
-    """Decompose predicted distributions given by their means and variances.
+def distribution(means, variances, variance):
+    """Decompose predicted distributions whose means are on the scale of the raw scores.
 
     Parameters
     ----------
     means, variances : array-like of shape (n_members, n_samples)
         As of ``skboost._uncertainty.gaussian``.
     variance : ndarray of shape (n_samples,)
-        Variance of the offsets of the means, in units of the mean variance of the sample: noise on a mean is measured
-        in standard deviations of the target.
+        Variance of the offsets of the means, in squared units of the target.
 
     Returns
     -------
@@ -135,8 +144,36 @@ def gaussian(means, variances, variance):
         As of ``skboost._uncertainty.gaussian``.
     """
     parts = _uncertainty.gaussian(means, variances)
-    knowledge = parts.knowledge + variance * parts.data
+    knowledge = parts.knowledge + variance
     return parts._replace(knowledge=knowledge, total=parts.data + knowledge)
+
+
+def distribution_of_log(means, variances, variance, *, has_mean):
+    """Decompose predicted distributions of positive targets, offsets being added to the logs of their means.
+
+    Parameters
+    ----------
+    means, variances : array-like of shape (n_members, n_samples)
+        Of the members.
+    variance : ndarray of shape (n_samples,)
+        Variance of the offsets.
+    has_mean : bool
+        Whether the mean is a part of the predicted variance, whose rest grows with the square of the mean.
+
+    Returns
+    -------
+    Decomposition
+        `mean` and `knowledge` as of `log_link`, `data` the mean of the variances over members and offsets.
+    """
+    parts = log_link(means, variance)
+    spread = _uncertainty.gaussian(means, variances)
+    data, touched = spread.data, np.flatnonzero(variance > 0)
+    if len(touched):
+        largest = np.log(np.asarray(means)[:, touched].max(axis=0))
+        v = np.minimum(variance[touched], LARGEST_EXPONENT / 2 - np.maximum(largest, 0))
+        linear = spread.mean[touched] if has_mean else 0.0
+        data[touched] = linear * np.exp(v / 2) + (data[touched] - linear) * np.exp(2 * v)
+    return Decomposition(parts.mean, parts.knowledge, data, data + parts.knowledge)
 
 
 def binary(margins, variance):
