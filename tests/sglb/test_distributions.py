@@ -63,7 +63,7 @@ def test_the_mixture_of_the_members(loss):
     assert mixture.n_members == 5
     assert_array_equal(mixture.components.mean, model.predict_virtual_ensembles(X, 5))
     if loss != "poisson":
-        means, variances = model.predict_virtual_ensembles(X, 5, return_variance=True)
+        _, variances = model.predict_virtual_ensembles(X, 5, return_variance=True)
         assert_array_equal(mixture.components.variance, variances)
         result = model.predict_uncertainty(X, 5)
         seen = result.support == 1
