@@ -104,6 +104,10 @@ class PositiveDistribution(LogLinkLoss):
     def saturated(self, y):
         return np.full(len(y), -np.inf)
 
+    def noise_scales(self, noise_variance):
+        # Natural gradients bring the scales of their rows along.
+        return None
+
     def _parameters(self, raw):
         return np.moveaxis(np.exp(np.clip(raw, -LOG_MEAN_MAX, LOG_MEAN_MAX)), -1, 0)
 

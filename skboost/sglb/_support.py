@@ -169,8 +169,8 @@ def distribution_of_log(means, variances, variance, *, has_mean):
     spread = _uncertainty.gaussian(means, variances)
     data, touched = spread.data, np.flatnonzero(variance > 0)
     if len(touched):
-        largest = np.log(np.asarray(means)[:, touched].max(axis=0))
-        v = np.minimum(variance[touched], LARGEST_EXPONENT / 2 - np.maximum(largest, 0))
+        largest = np.log(np.asarray(variances)[:, touched].max(axis=0))
+        v = np.minimum(variance[touched], (LARGEST_EXPONENT - np.maximum(largest, 0)) / 2)
         linear = spread.mean[touched] if has_mean else 0.0
         data[touched] = linear * np.exp(v / 2) + (data[touched] - linear) * np.exp(2 * v)
     return Decomposition(parts.mean, parts.knowledge, data, data + parts.knowledge)
