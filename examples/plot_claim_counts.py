@@ -59,8 +59,8 @@ scores = {
 pd.DataFrame(scores).round(3)
 
 # %%
-# The means agree; what differs is the chance of many claims. A Poisson law is surprised by one policy in twenty or so
-# where it promised one in a hundred.
+# The means agree; what differs is the chance of many claims. Nearly three policies in a hundred exceed what the Poisson
+# model promised of one in a hundred.
 #
 # Two policies
 # ------------
@@ -76,7 +76,8 @@ figure, axes = plt.subplots(1, 2, figsize=(9, 3.2), sharey=True, layout="constra
 for i, ax in enumerate(axes):
     for shift, (loss, model) in zip((-0.2, 0.2), models.items(), strict=True):
         d = model.predict_distribution(two)[i]
-        ax.bar(counts + shift, np.exp(d.logpmf(counts[:, None]))[:, 0], width=0.4, label=f"{loss}, mean {d.mean[0]:.1f}")
+        probability = np.exp(d.logpmf(counts[:, None]))[:, 0]
+        ax.bar(counts + shift, probability, width=0.4, label=f"{loss}, mean {d.mean[0]:.1f}")
     ax.set(title=two["use"][i], xlabel="claims")
     ax.legend()
 axes[0].set_ylabel("probability")
