@@ -145,12 +145,13 @@ def table(done, names, score):
         for name in names
         for method in methods
     }
-    whole = [method for method in methods if all(np.isfinite(means[name, method]) for name in names)]
+    ranked = score != "coverage"
+    whole = [method for method in methods if ranked and all(np.isfinite(means[name, method]) for name in names)]
     ranks = {method: [] for method in whole}
     for name in names:
         for rank, method in enumerate(sorted(whole, key=lambda m: means[name, m]), start=1):
             ranks[method].append(rank)
-    print(f"\n{score:36s}" + "".join(f"{name:>13s}" for name in names) + f"{'mean rank':>11s}")
+    print(f"\n{score:36s}" + "".join(f"{name:>13s}" for name in names) + f"{'mean rank' if ranked else '':>11s}")
     for method in methods:
         cells = "".join(f"{means[name, method]:13.3f}" for name in names)
         print(f"{method:36s}{cells}" + (f"{np.mean(ranks[method]):11.2f}" if method in ranks else ""))
