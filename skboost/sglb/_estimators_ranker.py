@@ -198,6 +198,8 @@ class SGLBRanker(BaseSGLB):
     .. [1] C. J. C. Burges, "From RankNet to LambdaRank to LambdaMART: An Overview", Microsoft Research Technical Report
        MSR-TR-2010-82, 2010.
     .. [2] S. Bruch, "An Alternative Cross Entropy Loss for Learning-to-Rank", WWW 2021, arXiv:1911.09798.
+    .. [3] T. Tan, C. Huertas and Q. Zhao, "Efficient and Effective Uncertainty Quantification in Gradient Boosting via
+       Cyclical Gradient MCMC", CEUR Workshop Proceedings vol. 3381, 2023.
 
     Examples
     --------
