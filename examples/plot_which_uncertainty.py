@@ -44,7 +44,7 @@ X, y = draw(400, seed=0)
 # Seven models
 # ------------
 #
-# Small trees, as there are few rows. Those of the Langevin chains are at the exact posterior, ``diffusion_temperature=1``.
+# Small trees, as there are few rows. ``diffusion_temperature=1`` makes the Langevin chains sample the exact posterior.
 
 trees = {"max_depth": 3, "min_samples_leaf": 10, "learning_rate": 0.05, "n_estimators": 400, "random_state": 0}
 chain = SGLBRegressor(diffusion_temperature=1, averaging="mean", **trees)
@@ -115,7 +115,7 @@ plt.show()
 # The numbers
 # -----------
 #
-# Share of the truth and of new targets that the intervals hold, where there are data, and how much wider the interval of
+# Share of the truth and of new targets that the intervals hold where there are data, and how much wider the interval of
 # the curve is inside the gap and beyond the data than where there are data.
 
 X_new, y_new = draw(4000, seed=1)
