@@ -20,7 +20,7 @@ for version in "${versions[@]}"; do
     "$venv/bin/python" -m pip install --quiet --force-reinstall --no-deps build/wheel/*.whl
     "$venv/bin/python" -m pip install --quiet "$(echo build/wheel/*.whl)[test]" "scikit-learn==$version"
     "$venv/bin/python" -c "import sklearn; assert sklearn.__version__ == '$version', sklearn.__version__"
-    (cd tests && "$venv/bin/pytest" -c ../pyproject.toml --rootdir=.. test_estimator_checks.py test_public_api.py) ||
+    (cd tests && "$venv/bin/pytest" -n auto -c ../pyproject.toml --rootdir=.. test_estimator_checks.py test_public_api.py) ||
         failed+=("$version")
 done
 if ((${#failed[@]})); then
