@@ -230,6 +230,15 @@ def _drop_weightless(X, y, sample_weight):
     return X, y, None if np.all(sample_weight == 1) else sample_weight, kept
 
 
+def n_target_columns(y):
+    """Return the number of columns of a target that is not validated yet, 0 where it is no table."""
+    try:
+        shape = getattr(y, "shape", None) or np.asarray(y).shape
+    except ValueError:
+        return 0
+    return shape[1] if len(shape) == 2 else 0
+
+
 def _encode_classes(y):
     check_classification_targets(y)
     classes, y = np.unique(y, return_inverse=True)

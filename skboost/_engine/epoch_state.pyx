@@ -19,6 +19,7 @@ from libc.string cimport memcpy, memset
 
 from skboost._engine.crosstab cimport CrossTab
 from skboost._engine.losses cimport (
+    LOSS_GIVEN,
     LOSS_MULTINOMIAL,
     loss_from_object,
     loss_gradients64,
@@ -113,7 +114,7 @@ cdef class EpochState(BackEnd):
         cdef epoch_state_t *s = &self.state
         self.keep = [table]
         loss_from_object(loss, &s.loss)
-        if loss_needs_metric(&s.loss):
+        if loss_needs_metric(&s.loss) or s.loss.kind == LOSS_GIVEN:
             raise ValueError(f"loss kind {loss.kind} has no second derivatives to boost with")
         if not 0 <= tau < np.inf:
             raise ValueError(f"tau must be a finite number of at least 0, got {tau}")

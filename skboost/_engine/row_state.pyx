@@ -4,7 +4,14 @@ from libc.stdint cimport int32_t, uint8_t, uint16_t, uint32_t, uintptr_t
 from libc.string cimport memcpy, memset
 
 from skboost._engine.interactions cimport MOST_PAIR_CELLS
-from skboost._engine.losses cimport LOSS_BINARY, LOSS_MULTINOMIAL, LOSS_SQUARED, loss_from_object, loss_needs_metric
+from skboost._engine.losses cimport (
+    LOSS_BINARY,
+    LOSS_GIVEN,
+    LOSS_MULTINOMIAL,
+    LOSS_SQUARED,
+    loss_from_object,
+    loss_needs_metric,
+)
 from skboost._engine.row_passes cimport (
     NARROW,
     flush,
@@ -112,7 +119,7 @@ cdef class RowState(BackEnd):
         self.c.self = NULL
         self.keep = []
         loss_from_object(loss, &s.loss)
-        if loss_needs_metric(&s.loss):
+        if loss_needs_metric(&s.loss) or s.loss.kind == LOSS_GIVEN:
             raise ValueError(f"loss kind {loss.kind} has no second derivatives to boost with")
         self.n_outputs = s.n_outputs = s.loss.n_outputs
         cells = np.asarray(cells)

@@ -94,7 +94,7 @@ def check_boulevard_params(estimator):
 
 
 def _differs(value, default):
-    return value is not default and not (np.ndim(value) == 0 and value == default)
+    return value is not default and not (np.isscalar(value) and value == default)
 
 
 class BoulevardMixin:

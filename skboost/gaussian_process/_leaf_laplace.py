@@ -217,6 +217,9 @@ class LeafLaplaceUncertainty(MetaEstimatorMixin, TransformerMixin, BaseEstimator
         tags.estimator_type = inner.estimator_type
         tags.classifier_tags, tags.regressor_tags = inner.classifier_tags, inner.regressor_tags
         tags.input_tags, tags.target_tags = inner.input_tags, inner.target_tags
+        tags.target_tags.multi_output = False
+        if tags.classifier_tags is not None:
+            tags.classifier_tags.multi_label = False
         return tags
 
     # ---- fit ---------------------------------------------------------------------------------------------------------

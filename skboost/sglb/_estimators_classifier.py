@@ -6,7 +6,7 @@ from sklearn.utils.multiclass import type_of_target
 
 from skboost._compat import StrOptions
 from skboost._losses import MultiLabelLogLoss, make_loss, number_targets
-from skboost._validation import apply_class_weight
+from skboost._validation import apply_class_weight, n_target_columns
 from skboost.sglb import _support
 from skboost.sglb._estimators_base import BaseSGLB, StageClassifier
 
@@ -295,7 +295,7 @@ class SGLBClassifier(ClassifierMixin, BaseSGLB):
         return tags
 
     def _number_target(self, y, name="y"):
-        if not (np.ndim(y) == 2 or hasattr(y, "toarray")) or type_of_target(y, name) != "multilabel-indicator":
+        if n_target_columns(y) < 2 or type_of_target(y, name) != "multilabel-indicator":
             return y, None
         if self.class_weight is not None:
             raise ValueError(f"class_weight={self.class_weight!r} does not go with {name} of several labels.")

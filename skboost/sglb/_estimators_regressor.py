@@ -18,6 +18,7 @@ from skboost._losses import (
     make_loss,
     number_targets,
 )
+from skboost._validation import n_target_columns
 from skboost.distributions import Mixture
 from skboost.sglb import _support
 from skboost.sglb._estimators_base import BaseSGLB, StageRegressor
@@ -389,7 +390,7 @@ class SGLBRegressor(SurvivalMixin, RegressorMixin, BaseSGLB):
     def _number_target(self, y, name="y"):
         if self.loss in LOSSES and y is not None:
             return number_times(self.loss, y, name)
-        if self.loss != "squared_error" or np.ndim(y) != 2 or np.shape(y)[1] < 2:
+        if self.loss != "squared_error" or n_target_columns(y) < 2:
             return y, None
         return number_targets(check_array(y, dtype=np.float64, input_name=name, estimator=self))
 

@@ -184,12 +184,22 @@ BAD_PARAMETERS = {
     "n_jobs": [1.5, "2"],
     "random_state": [-1, 1.5, "0"],
     "verbose": [-1, "loud"],
+    "boulevard": [None, "yes", 2],
+    "boulevard_update": ["unknown", None],
+    "boulevard_structure": ["unknown", None],
+    "boulevard_rounds": [0, -1, 1.5, None],
+    "boulevard_subsample": [0, 1.5, NAN, None],
+    "boulevard_learning_rate": [0, -1, NAN, None],
+    "boulevard_max_leaves": [1, 2.5, None],
+    "boulevard_max_bins": [3, 65537, None],
+    "boulevard_max_interaction_bins": [3, 257, None],
 }
+BOULEVARD = {name for name in BAD_PARAMETERS if name.startswith("boulevard_")}
 
 
 @pytest.mark.parametrize("kind", ESTIMATORS)
 def test_the_table_of_bad_values_has_every_parameter(kind):
-    only_other = {"regressor": set(), "classifier": {"power"}}[kind]
+    only_other = {"regressor": set(), "classifier": {"power", *BOULEVARD}}[kind]
     assert set(BAD_PARAMETERS) - only_other == set(ESTIMATORS[kind]().get_params())
 
 
@@ -409,7 +419,29 @@ NO_EFFECT_ON_THE_MODEL = {"loss", "power", "trainer", "max_table_bytes", "callba
 
 
 def test_the_table_of_effects_has_every_parameter():
-    assert set(EFFECTS) | NO_EFFECT_ON_THE_MODEL == set(EBMRegressor().get_params())
+    assert set(EFFECTS) | NO_EFFECT_ON_THE_MODEL | BOULEVARD | {"boulevard"} == set(EBMRegressor().get_params())
+
+
+BOULEVARD_EFFECTS = {
+    "boulevard_update": "joint",
+    "boulevard_structure": "honest",
+    "boulevard_rounds": 7,
+    "boulevard_subsample": 0.5,
+    "boulevard_learning_rate": 0.5,
+    "boulevard_max_leaves": 4,
+    "boulevard_max_bins": 8,
+    "boulevard_max_interaction_bins": 5,
+}
+
+
+@pytest.mark.parametrize("name", BOULEVARD_EFFECTS)
+def test_parameters_of_boulevard_change_the_model(name):
+    rng = np.random.default_rng(0)
+    X, y = rng.normal(size=(300, 3)), rng.normal(size=300)
+    params = {"boulevard": True, "boulevard_rounds": 20, "interactions": [(0, 1)], "random_state": 0}
+    one, other = (EBMRegressor(**options).fit(X, y) for options in (params, {**params, name: BOULEVARD_EFFECTS[name]}))
+    assert set(BOULEVARD_EFFECTS) == BOULEVARD
+    assert not np.array_equal(one.predict(X), other.predict(X))
 
 
 @pytest.mark.parametrize("name", EFFECTS)

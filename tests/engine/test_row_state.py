@@ -361,7 +361,8 @@ def test_bags_in_threads():
         ({"coarse": [None, np.arange(40, dtype=np.uint16)[::-1], None, *COARSE[3:]]}, "last entry"),
         ({"loss": SimpleNamespace(kind=4, n_outputs=2, params=())}, "loss kind 4"),
         ({"loss": SimpleNamespace(kind=0, n_outputs=2, params=())}, "unknown loss"),
-        ({"loss": SimpleNamespace(kind=17, n_outputs=1, params=())}, "unknown loss"),
+        ({"loss": SimpleNamespace(kind=17, n_outputs=1, params=())}, "loss kind 17"),
+        ({"loss": SimpleNamespace(kind=99, n_outputs=1, params=())}, "unknown loss"),
         ({"saturated": np.zeros(3)}, "saturated must have shape"),
     ],
 )
