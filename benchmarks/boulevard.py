@@ -3,6 +3,7 @@
     python benchmarks/boulevard.py coverage --replications 100
     python benchmarks/boulevard.py coverage --settings defaults joint --rows 4000 --correlation 0.5
     python benchmarks/boulevard.py speed --rows 100000 --jobs 2
+    python benchmarks/boulevard.py peer --replications 30     (with hessboost installed)
 
 coverage: y = sin(2 pi x0) + 2 (x1 - 1/2)^2 + 1[x2 > 1/2] + noise of standard deviation ``--sigma``, x3 without effect,
 features uniform, with a Gaussian copula of the given correlation. 95 % intervals of each term at 19 points (18 for x2,
@@ -106,20 +107,68 @@ def speed(args):
         print(f'"{name}", {time.perf_counter() - wall:.1f}, {time.process_time() - processor:.1f}', flush=True)
 
 
+HESSBOOST = {
+    "booster": "ebm", "ebm_boulevard": True, "eta": 1.0, "subsample": 0.8, "max_leaves": 32, "max_bin": 64,
+    "min_child_weight": 5, "lambda": 1.0, "nthread": 1,
+}  # fmt: skip
+
+
+def hessboost_fit(n_rows, seed, correlation, sigma, refit):
+    """Return the coverages of the terms by hessboost's bands, and the seconds of its fit and bands."""
+    import hessboost
+
+    X, parts, y = draw(n_rows, seed, correlation, sigma)
+    start = time.perf_counter()
+    params = {**HESSBOOST, "seed": seed, "ebm_interactions": 0}
+    data = hessboost.DMatrix(X, label=y)
+    booster = hessboost.train(params, data, num_boost_round=300)
+    if refit:
+        X, parts, y = draw(n_rows, 10_000 + seed, correlation, sigma)
+        data = hessboost.DMatrix(X, label=y)
+        booster = hessboost.inference.honest_refit(booster, data)
+    bands = hessboost.inference.EbmInference.fit(booster, data)
+    terms = [bands.term_bands(t, alpha=0.05) for t in range(4)]
+    seconds = time.perf_counter() - start
+    truth = shapes_of(np.repeat(GRID[:, None], 4, axis=1)) - parts.mean(axis=1)[:, None]
+    found = []
+    for t, term in enumerate(terms):
+        cell = np.searchsorted(np.asarray(term.shape.axes[0].edges, dtype=float), GRID, side="right")
+        low, high = np.ravel(term.lower)[cell], np.ravel(term.upper)[cell]
+        inside = (low < truth[t]) & (truth[t] < high)
+        found.append(np.mean(np.delete(inside, 9) if t == 2 else inside))
+    return [*found, seconds]
+
+
+def peer(args):
+    """Bands of hessboost and ours on the same tables, one after the other."""
+    print("library, x0, x1, x2, x3, seconds of a fit with bands")
+    ours, theirs, theirs_refit = [], [], []
+    for seed in range(args.replications):
+        start = time.perf_counter()
+        one = one_fit({}, args.rows, seed, args.correlation, args.sigma)
+        ours.append([*one[:4], time.perf_counter() - start])
+        theirs.append(hessboost_fit(args.rows, seed, args.correlation, args.sigma, refit=False))
+        theirs_refit.append(hessboost_fit(args.rows, seed, args.correlation, args.sigma, refit=True))
+    for name, rows in (("skboost", ours), ("hessboost", theirs), ("hessboost, refit", theirs_refit)):
+        *shares, seconds = np.mean(rows, axis=0)
+        print(f'"{name}", ' + ", ".join(f"{100 * share:.1f}" for share in shares) + f", {seconds:.3f}", flush=True)
+
+
 def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     commands = parser.add_subparsers(dest="command", required=True)
     covers = commands.add_parser("coverage")
     covers.add_argument("--settings", nargs="+", default=list(SETTINGS), choices=list(SETTINGS))
-    covers.add_argument("--rows", type=int, default=1000)
-    covers.add_argument("--replications", type=int, default=100)
-    covers.add_argument("--correlation", type=float, default=0.0)
-    covers.add_argument("--sigma", type=float, default=0.5)
+    for command in (covers, commands.add_parser("peer")):
+        command.add_argument("--rows", type=int, default=1000)
+        command.add_argument("--replications", type=int, default=100)
+        command.add_argument("--correlation", type=float, default=0.0)
+        command.add_argument("--sigma", type=float, default=0.5)
     fast = commands.add_parser("speed")
     fast.add_argument("--rows", type=int, default=100_000)
     fast.add_argument("--jobs", type=int, default=2)
     args = parser.parse_args()
-    coverage(args) if args.command == "coverage" else speed(args)
+    {"coverage": coverage, "speed": speed, "peer": peer}[args.command](args)
 
 
 if __name__ == "__main__":
