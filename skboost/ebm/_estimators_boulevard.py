@@ -4,6 +4,7 @@ import inspect
 import math
 import numbers
 import warnings
+from dataclasses import replace
 from types import SimpleNamespace
 
 import numpy as np
@@ -44,6 +45,7 @@ FOREIGN = {
     "greedy_ratio": "every round updates every term",
     "cyclic_progress": "every round updates every term",
     "min_cat_samples": "min_samples_leaf bounds the leaves of categories",
+    "cat_smooth": "levels are sorted by plain means, or at random",
     "gain_scale": "terms do not compete",
     "trainer": "there is one way of training",
     "callback": "rounds have no validation loss to report",
@@ -60,6 +62,8 @@ OWN = (
 )
 # A mean distance from the limit, in standard errors, beyond which more rounds are advised.
 LARGEST_GAP = 0.1
+# Averages of trees that know labels are about 0.4 from the limit of their own accord.
+LARGEST_GAP_OF_AVERAGES = 1.0
 DISPLAYED_ALPHA = 0.05
 
 CONSTRAINTS = {
@@ -86,6 +90,12 @@ def check_boulevard_params(estimator):
         raise ValueError(
             f"boulevard=True needs loss='squared_error', it does not go with loss={estimator.loss!r}: the law of the "
             "fit is known for the identity link only."
+        )
+    if estimator.boulevard_update == "leave_one_out" and estimator.boulevard_learning_rate != 1:
+        raise ValueError(
+            f"boulevard_update='leave_one_out' needs boulevard_learning_rate=1, got "
+            f"boulevard_learning_rate={estimator.boulevard_learning_rate!r}: any other one would multiply the terms. "
+            "boulevard_update='joint' takes others."
         )
     if foreign := [name for name in FOREIGN if name in changed]:
         raise ValueError(
@@ -165,7 +175,7 @@ class BoulevardMixin:
 
     def _inference_of_all_terms(self, what):
         fit = self._inference_fit(what)
-        if not fit.complete or not all(self._untouched(fit, t) for t in range(len(self.term_scores_))):
+        if not fit.complete or self.intercept_ != fit.intercept or not all(self._untouched(fit, t) for t in range(len(self.term_scores_))):
             raise ValueError(f"{what}: the terms have been edited since they were fitted, their law is not known.")
         return fit
 
@@ -360,7 +370,7 @@ class BoulevardMixin:
 
     def _conformal_factor(self, fit, calibration, alpha):
         X, y = calibration
-        y = column_or_1d(y, warn=True)
+        y = check_array(column_or_1d(y, warn=True), ensure_2d=False, dtype=np.float64, input_name="y of calibration")
         half = self._half_widths(fit, X, alpha, "prediction")
         check_consistent_length(half, y)
         if not (half > 0).all():
@@ -438,7 +448,20 @@ class _Training:
         self.n_threads = effective_n_threads(estimator.n_jobs)
         self.n_binning = cap_threads(self.n_threads, data.X.size)
         self.mapper = estimator._mapper if earlier is not None else self._fit_mapper()
-        self.rules = _stage.StageRules(
+        # The structures of a refit have the rules they were grown by, whatever set_params has changed since.
+        self.rules = self._rules() if earlier is None else earlier.rules
+        self.purify = bool(estimator.purify) if earlier is None else earlier.purified
+        self.coarse = [self.mapper.coarse(feature) for feature in range(self.mapper.n_features)]
+        self.progress = Progress(type(estimator).__name__, 1, estimator.verbose)
+
+    def _fit_mapper(self):
+        estimator, data = self.estimator, self.data
+        mapper = CellMapper(estimator.boulevard_max_bins, estimator.boulevard_max_interaction_bins)
+        return mapper.fit(data.X, data.sample_weight, data.is_categorical, data.n_levels, self.n_binning)
+
+    def _rules(self):
+        estimator = self.estimator
+        return _stage.StageRules(
             estimator.boulevard_rounds,
             float(estimator.boulevard_learning_rate),
             float(estimator.boulevard_subsample),
@@ -448,13 +471,6 @@ class _Training:
             estimator.boulevard_structure,
             estimator.boulevard_update,
         )
-        self.coarse = [self.mapper.coarse(feature) for feature in range(self.mapper.n_features)]
-        self.progress = Progress(type(estimator).__name__, 1, estimator.verbose)
-
-    def _fit_mapper(self):
-        estimator, data = self.estimator, self.data
-        mapper = CellMapper(estimator.boulevard_max_bins, estimator.boulevard_max_interaction_bins)
-        return mapper.fit(data.X, data.sample_weight, data.is_categorical, data.n_levels, self.n_binning)
 
     # ---- the two uses
 
@@ -551,7 +567,8 @@ class _Training:
             [np.bincount(code, self.weight, size) for stage in stages for code, size in _codes_and_sizes(stage.cells)]
             or [np.empty(0)]
         )
-        return _additive.combine(stages, self.rows, self.rules, transform, self.n_threads)
+        fit = _additive.combine(stages, self.rows, self.rules, transform, self.n_threads)
+        return replace(fit, intercept=self.mean, purified=self.purify)
 
     def _transform(self, weights, counts, mains, pairs):
         """Purify pairs and clear cells without rows, in all columns of the label weights at once."""
@@ -563,7 +580,7 @@ class _Training:
         constants = np.zeros((len(columns), 1))
         clear_empty(mains, main_part, counts[:m])
         clear_empty(pairs, pair_part, counts[m:])
-        if self.estimator.purify and len(pairs):
+        if self.purify and len(pairs):
             purify(pairs, pair_part, counts[m:], mains, main_part, self.coarse, constants)
             centre(mains, main_part, counts[:m], constants)
             clear_empty(mains, main_part, counts[:m])
@@ -618,6 +635,14 @@ class _Training:
             warnings.warn(
                 f"After boulevard_rounds={self.rules.n_rounds} the boosted terms are {fit.gap:.2g} standard errors "
                 "from their limit, on average. The terms of the model are the limit; use more rounds.",
+                UserWarning,
+                stacklevel=5,
+            )
+        if self.rules.structure != "random" and fit.gap > LARGEST_GAP_OF_AVERAGES:
+            warnings.warn(
+                f"After boulevard_rounds={self.rules.n_rounds} the terms are {fit.gap:.2g} standard errors from the "
+                "limit that intervals and tests are of, on average: features that determine each other take very many "
+                "rounds. Use boulevard_structure='random', whose terms are the limit.",
                 UserWarning,
                 stacklevel=5,
             )

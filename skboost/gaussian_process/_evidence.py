@@ -109,7 +109,8 @@ def _minimize(objective, theta, bounds, optimizer):
         objective, theta, method="L-BFGS-B", jac=True, bounds=bounds, options=OPTIMIZER_OPTIONS
     )
     # Status 2 ends a line search that finds no better point: at an optimum that is known to rounding, this is one.
-    if result.status == 1 or (result.status == 2 and np.max(np.abs(_projected(result, bounds))) > 1e-3):
+    status = result.get("status", 0)  # none where the bounds leave nothing to search
+    if status == 1 or (status == 2 and np.max(np.abs(_projected(result, bounds))) > 1e-3):
         warnings.warn(
             f"The search for the kernel's hyper-parameters has not converged: {result.message}",
             ConvergenceWarning,

@@ -9,6 +9,8 @@ from skboost.inference import _algebra, _stage
 
 # Share of the largest variance of a cell below which a cell does not vary.
 LEAST_VARIANCE = 1e-6
+# Variance of a term's cells, per unit of noise, learning rate and 1/n, that rounding alone explains.
+ROUNDING_VARIANCE = 1e-24
 
 
 @dataclass(frozen=True)
@@ -62,6 +64,12 @@ class AdditiveFit:
         Structures of each stage.
     terms : tuple of int
         Terms of the fit that the model still has.
+    rules : StageRules
+        Parameters that the structures and their law are of.
+    intercept : float, default=0.0
+        Mean of the labels.
+    purified : bool, default=True
+        Whether pairs have been purified.
     """
 
     starts: np.ndarray
@@ -76,6 +84,9 @@ class AdditiveFit:
     gap: float
     leaves: tuple
     terms: tuple
+    rules: _stage.StageRules
+    intercept: float = 0.0
+    purified: bool = True
 
     @property
     def n_terms(self):
@@ -181,6 +192,11 @@ def combine(stages, rows, rules, transform, n_threads):
     weights, shapes, gaps = np.ascontiguousarray(moved[:, :-2]), moved[:, -2].copy(), moved[:, -1]
     del moved
     cov = _algebra.covariance(weights, gram)
+    limit = ROUNDING_VARIANCE * min(max(1.0, rules.learning_rate), 1e6) ** 2
+    for part in cells.blocks:
+        if rows.n_rows * cov[part, part].max(initial=0.0) <= limit:
+            # All rows share a leaf in every tree, and what is left of the centred scores is rounding.
+            shapes[part] = gaps[part] = cov[part] = cov[:, part] = 0.0
     df1, df2 = _algebra.degrees_of_freedom(weights, gram, cov)
     noise, adjusted = _noise(cells, rows, rules, shapes, df1, df2)
     return AdditiveFit(
@@ -196,6 +212,7 @@ def combine(stages, rows, rules, transform, n_threads):
         gap=_gap(gaps, adjusted * cov.diagonal(), counts),
         leaves=tuple(stage.leaves for stage in stages),
         terms=tuple(range(len(cells.starts) - 1)),
+        rules=rules,
     )
 
 

@@ -17,6 +17,8 @@ from skboost._engine import boulevard_trees
 SQUARES = 7
 # A system whose reciprocal condition number is below this has several solutions for all practical purposes.
 LEAST_RCOND = 1e-12
+# Residual degrees of freedom below which residuals say nothing of the noise; a single one is 1 but for rounding.
+LEAST_DEGREES = 0.5
 
 
 def bytes_needed(n_cells):
@@ -157,10 +159,10 @@ def noise_variance(rss, n_rows, df1, df2):
     Raises
     ------
     ValueError
-        If there are no residual degrees of freedom.
+        If there is no residual degree of freedom.
     """
     left = n_rows - 2 * df1 + df2
-    if not left > 1e-8 * n_rows:
+    if not left > LEAST_DEGREES:
         raise ValueError(
             "Boulevard inference needs residual degrees of freedom to estimate the noise, but "
             f"n_samples={n_rows} leave {max(left, 0.0):.3g} of them: use fewer cells (boulevard_max_bins, "
@@ -198,4 +200,4 @@ def adjusted_noise_variance(noise, fitted_variance, n_rows, df2, learning_rate, 
     if update != "joint":
         return noise
     signal = max(fitted_variance - noise * df2 / n_rows, 0.0)
-    return noise + signal / (1 + learning_rate) ** 2
+    return noise + signal * (1 / (1 + learning_rate)) ** 2

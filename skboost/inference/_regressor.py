@@ -30,6 +30,10 @@ from skboost.inference._tree_limit import (
 # Defaults of the two methods.
 N_SLOTS = 4
 LEARNING_RATE = 3.0
+# Least share of the mean in the next round, below which traces would be rounding, and the largest intercept whose square
+# is a number.
+LEAST_KEPT = 1e-3
+LARGEST_INTERCEPT = 1e150
 # Copies of rows that whole-number weights may stand for.
 MOST_ROWS = 2**26
 # Distance of the trees from their limit, in standard errors, above which bands are said to be unreliable.
@@ -55,7 +59,7 @@ class BoulevardRegressor(RegressorMixin, BaseEstimator):
         of it, see `limit_gap_`.
     learning_rate : float or None, default=None
         Weight lam of the mean in the next round, above 0 and at most 5. A larger one retains more of the signal and
-        needs more rounds. None: 3 for "dropout"; "parallel" has 1.
+        needs more rounds. None: 3 for "dropout"; "parallel" has 1. Times ``1 - dropout`` it must be at least 0.001.
     dropout : float, default=0.0
         Probability that a tree is left out of a round, below 1; must be 0 for "parallel".
     n_slots : int or None, default=None
@@ -79,7 +83,7 @@ class BoulevardRegressor(RegressorMixin, BaseEstimator):
     categorical_features : array-like or "from_dtype" or None, default="from_dtype"
         Categorical columns: a mask, positions or names; "from_dtype": the columns of a categorical type of a frame.
     intercept : float or "mean", default="mean"
-        What the trees start from. A number is taken as known before the labels.
+        What the trees start from. A number, at most 1e150 in size, is taken as known before the labels.
     noise_variance : float, "auto" or "held_out", default="auto"
         Variance of a label. "auto": the residual sum of squares over its degrees of freedom, ``n - 2 df1 + df2``.
         "held_out": the mean squared error on the rows held out, which contains the errors of the fit.
@@ -297,6 +301,14 @@ class BoulevardRegressor(RegressorMixin, BaseEstimator):
                 raise ValueError(f"method='parallel' needs dropout=0, got dropout={self.dropout!r}.")
         elif self.n_slots is not None:
             raise ValueError(f"n_slots={self.n_slots} needs method='parallel', got method={self.method!r}.")
+        if not isinstance(self.intercept, str) and abs(self.intercept) > LARGEST_INTERCEPT:
+            raise ValueError(f"intercept must be at most {LARGEST_INTERCEPT:g} in size, got {self.intercept!r}.")
+        kept = (self.learning_rate or LEARNING_RATE) * (1.0 - self.dropout)
+        if kept < LEAST_KEPT:
+            raise ValueError(
+                f"learning_rate={self.learning_rate!r} times 1 - dropout, dropout={self.dropout!r}, must be at least "
+                f"{LEAST_KEPT:g}."
+            )
         if self.noise_variance == "held_out" and self.calibration_fraction is None:
             raise ValueError("noise_variance='held_out' needs calibration_fraction, got calibration_fraction=None.")
         if self.n_landmarks is not None and self.solver != "nystrom":
@@ -345,6 +357,12 @@ class BoulevardRegressor(RegressorMixin, BaseEstimator):
         """Return how many copies of each row are held out, int64, and the rows by content; (None, None) for none."""
         if self.calibration_fraction is None:
             return None, None
+        n_copies = len(data.y) if copies is None else int(copies.sum())
+        if isinstance(self.calibration_fraction, numbers.Integral) and self.calibration_fraction >= n_copies:
+            raise ValueError(
+                f"calibration_fraction={self.calibration_fraction} holds out all rows; it must be less than "
+                f"n_samples={n_copies}."
+            )
         weight = None if copies is None else copies.astype(np.float64)
         # The final bins must not know the rows held out; these only tell rows apart.
         mapper = BinMapper(self.max_bins).fit(data.X, weight, data.is_categorical, n_threads)

@@ -302,7 +302,7 @@ def _engine_rules(rules):
         "policy": LOSSGUIDE if best_first else DEPTHWISE,
         "max_depth": NO_LIMIT if rules.max_depth is None else min(rules.max_depth, NO_LIMIT),
         "max_leaves": rules.max_leaf_nodes if best_first else NO_LIMIT,
-        "min_weight": rules.min_samples_leaf,
+        "min_weight": min(rules.min_samples_leaf, NO_LIMIT),
         "l2": 0.0 if rules.structure == "random" else rules.l2_regularization,
         "learning_rate": 1.0,
         "newton": False,

@@ -9,6 +9,7 @@ import math
 import numpy as np
 from scipy.special import ndtri
 
+from skboost.inference._algebra import LEAST_DEGREES
 from skboost.inference._tree_solvers import ExactSolver, GradientSolver, NystromSolver
 
 # Rows up to which the dense inverse is the quicker one, and up to which it is made at all (2 GB).
@@ -156,12 +157,12 @@ def residual_variance(y, fitted, degrees_of_freedom):
     Raises
     ------
     ValueError
-        If no degrees of freedom are left.
+        If less than one degree of freedom is left.
     """
     df1, df2 = degrees_of_freedom
     n = len(y)
     left = n - 2.0 * df1 + df2
-    if not left > 1e-8 * n:
+    if not left > LEAST_DEGREES:
         raise ValueError(
             f"No degrees of freedom are left for noise_variance='auto': n_samples={n}, traces {df1:.4g} and {df2:.4g}. "
             "Give a number as noise_variance, or use a larger min_samples_leaf or a smaller max_leaf_nodes."

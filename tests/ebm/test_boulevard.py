@@ -107,6 +107,14 @@ def test_editing_and_what_is_then_known(model):
     assert model.copy().sweep().shape_intervals()[0] == pytest.approx(model.shape_intervals()[0])
 
 
+def test_an_edited_intercept_is_an_edit(mains):
+    edited = pickle.loads(pickle.dumps(mains))
+    edited.intercept_ += 1.0
+    for call in (lambda: edited.predict_interval(draw()[0]), edited.term_tests, lambda: edited.honest_refit(*draw())):
+        with pytest.raises(ValueError, match="edited"):
+            call()
+
+
 def test_dictionary_keeps_the_terms_only(model):
     X, _ = draw()
     again = EBMRegressor.from_dict(json.loads(json.dumps(model.to_dict())))
@@ -246,6 +254,34 @@ def test_term_tests_are_the_mean_squares(mains):
     assert tests.pvalue[3] > 0.01
 
 
+@pytest.mark.parametrize("update", ["joint", "leave_one_out"])
+@pytest.mark.parametrize("structure", ["random", "honest"])
+@pytest.mark.parametrize("column", [7.0, np.nan])
+def test_a_column_without_variation_is_not_significant(column, structure, update):
+    X, y = draw()
+    X = np.column_stack([X[:, :2], np.full(len(X), column)])
+    model = make(boulevard_structure=structure, boulevard_update=update).fit(X, y)
+    tests = model.term_tests()
+    assert tests.pvalue[0] < 1e-6
+    assert (tests.statistic[2], tests.dof[2], tests.pvalue[2]) == (0.0, 0.0, 1.0)
+    assert not model.term_scores_[2].any() and not model.standard_errors_[2].any()
+
+
+def test_leaves_too_large_to_cut_have_no_gap_and_no_effect():
+    X, y = draw(5)
+    model = make(boulevard_structure="honest", min_samples_leaf=4).fit(X, y)
+    assert model.boulevard_gap_ == 0
+    assert (model.term_tests().pvalue == 1).all()
+
+
+def test_averages_far_from_their_limit_warn():
+    X, y = draw()
+    X = np.tile(X[:, :1], (1, 6))
+    with pytest.warns(UserWarning, match=r"standard errors from the limit .* boulevard_structure='random'"):
+        make(boulevard_structure="honest", boulevard_max_bins=16).fit(X, y)
+    make(boulevard_max_bins=16).fit(X, y)
+
+
 def test_simultaneous_bands_hold_the_whole_curve(mains):
     pointwise, simultaneous = mains.shape_intervals(), mains.shape_intervals(kind="simultaneous")
     fit = mains._inference
@@ -259,6 +295,14 @@ def test_simultaneous_bands_hold_the_whole_curve(mains):
         curves = draws.multivariate_normal(np.zeros(used.sum()), cov, 4000, check_valid="ignore")
         largest = np.abs(curves / np.sqrt(cov.diagonal())).max(axis=1)
         assert np.mean(largest < ratio[0] * norm.isf(0.025)) == pytest.approx(0.95, abs=0.015)
+
+
+@pytest.mark.parametrize(("bad", "message"), [(np.nan, "contains NaN"), (np.inf, "infinity"), ("a", "could not convert")])
+def test_labels_of_calibration_are_validated(mains, bad, message):
+    X, y = draw()
+    y = np.array([bad, *y[1:]], dtype=object)
+    with pytest.raises(ValueError, match=message):
+        mains.predict_interval(X, kind="prediction", calibration=(X, y))
 
 
 def test_calibrated_intervals_cover_the_calibration_rows(mains):
@@ -284,6 +328,25 @@ def test_refit_replays_the_structures(with_pairs):
     assert np.array_equal(again._inference.leaves[0], with_pairs._inference.leaves[0])
     assert np.abs(again.predict(X) - with_pairs.predict(X)).max() > 0.01
     assert again.eval_terms(Xn).sum(axis=1) + again.intercept_ == pytest.approx(again.predict(Xn), abs=1e-12)
+
+
+@pytest.mark.parametrize(
+    "params",
+    [
+        {"boulevard_rounds": 61},
+        {"boulevard_rounds": 2},
+        {"boulevard_update": "joint", "boulevard_learning_rate": 2.0},
+        {"l2_regularization": 9.0, "boulevard_subsample": 0.5},
+        {"purify": False},
+    ],
+)
+def test_refit_has_the_parameters_of_the_fit(with_pairs, params):
+    X, y = draw(seed=5)
+    wanted = pickle.loads(pickle.dumps(with_pairs)).honest_refit(X, y)
+    model = pickle.loads(pickle.dumps(with_pairs)).set_params(**params).honest_refit(X, y)
+    for ours, theirs in zip(model.shape_intervals(), wanted.shape_intervals(), strict=True):
+        np.testing.assert_array_equal(ours, theirs)
+    assert model.boulevard_gap_ == wanted.boulevard_gap_
 
 
 def test_refit_warns_of_cells_without_rows(mains):
@@ -317,7 +380,6 @@ def test_few_rounds_of_joint_updates_warn():
         {"boulevard_structure": "honest"},
         {"boulevard_rounds": 61},
         {"boulevard_subsample": 0.9},
-        {"boulevard_learning_rate": 0.9},
         {"boulevard_max_leaves": 12},
         {"boulevard_max_bins": 32},
         {"min_samples_leaf": 30},
@@ -327,6 +389,18 @@ def test_few_rounds_of_joint_updates_warn():
 )
 def test_every_parameter_matters(mains, params):
     assert np.abs(make(**params).fit(*draw()).predict(draw()[0]) - mains.predict(draw()[0])).max() > 1e-6
+
+
+def test_the_learning_rate_matters_to_joint_updates():
+    X, y = draw()
+    fits = [make(boulevard_update="joint", boulevard_learning_rate=rate).fit(X, y).predict(X) for rate in (1.0, 0.9)]
+    assert np.abs(np.subtract(*fits)).max() > 1e-3
+
+
+@pytest.mark.parametrize("rate", [0.5, 3])
+def test_leave_one_out_updates_have_one_learning_rate(rate):
+    with pytest.raises(ValueError, match=f"boulevard_update='leave_one_out' needs .* boulevard_learning_rate={rate}"):
+        make(boulevard_learning_rate=rate).fit(*draw())
 
 
 def test_pairs_are_those_of_the_interaction():

@@ -258,6 +258,13 @@ def test_collinear_terms_have_the_solution_of_least_norm():
     assert fit.shapes == pytest.approx(oracle.dummy_regression(codes, sizes, y)[0], abs=1e-8)
 
 
+@pytest.mark.parametrize("left", [0.0, 1e-3, 0.4])
+def test_a_part_of_a_degree_of_freedom_is_none(left):
+    with pytest.raises(ValueError, match="residual degrees of freedom"):
+        _algebra.noise_variance(1.0, 50, 50.0, 50.0 + left)
+    assert _algebra.noise_variance(3.0, 2, 1.0 + 1e-15, 1.0) == pytest.approx(3.0)
+
+
 def test_noise_variance_needs_residual_degrees_of_freedom():
     assert _algebra.noise_variance(30.0, 20, 6.0, 7.0) == 2.0
     with pytest.raises(ValueError, match="n_samples=20"):
