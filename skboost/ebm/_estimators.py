@@ -112,7 +112,7 @@ class EBMRegressor(RegressorMixin, BoulevardMixin, BaseEBM):
         Share of the rows that each tree draws, in (0, 1].
     boulevard_learning_rate : float, default=1.0
         Factor on trees, positive. With joint updates a larger one means less bias, less leakage between terms and
-        slower averaging; with leave-one-out updates 1 is least squares.
+        slower averaging; leave-one-out updates need 1.
     boulevard_max_leaves : int, default=48
         Most leaves of a tree, 2 to 32000; leaves of missing values come on top.
     boulevard_max_bins : int, default=64

@@ -175,7 +175,11 @@ class BoulevardMixin:
 
     def _inference_of_all_terms(self, what):
         fit = self._inference_fit(what)
-        if not fit.complete or self.intercept_ != fit.intercept or not all(self._untouched(fit, t) for t in range(len(self.term_scores_))):
+        if (
+            not fit.complete
+            or self.intercept_ != fit.intercept
+            or not all(self._untouched(fit, t) for t in range(len(self.term_scores_)))
+        ):
             raise ValueError(f"{what}: the terms have been edited since they were fitted, their law is not known.")
         return fit
 

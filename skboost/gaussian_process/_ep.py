@@ -7,11 +7,11 @@ Press 2006. Sites are updated one after another; the covariance follows in block
 import math
 
 import numpy as np
-from scipy.linalg import cho_solve, solve_triangular
+from scipy.linalg import LinAlgError, cho_solve, solve_triangular
 from scipy.special import erfcx, log_ndtr
 
 from skboost.gaussian_process._links import LARGEST_Z, SERIES_BELOW, hazard
-from skboost.gaussian_process._posterior import Posterior, factorize
+from skboost.gaussian_process._posterior import NOT_POSITIVE, Posterior, factorize
 
 BLOCK = 64
 
@@ -90,6 +90,8 @@ def _sweep(covariance, signs, tau, nu):
 def _update(variance, mean, sign, tau, nu):
     """Return the change of a site from the moments of its row."""
     cavity_variance, cavity_mean = _cavity(variance, mean, tau, nu)
+    if not cavity_variance > -1.0:
+        raise LinAlgError(f"A row without its own label has a negative variance: {NOT_POSITIVE}.")
     scale = math.sqrt(1.0 + cavity_variance)
     r, z_plus_r = _hazard(sign * cavity_mean / scale)
     curvature = r * z_plus_r / (1.0 + cavity_variance)

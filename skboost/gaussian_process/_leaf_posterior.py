@@ -19,6 +19,8 @@ TOLERANCE = 1e-12
 ONE_SCALE = (-4.0, 7.0)
 TERM_SCALE = (-4.0, 12.0)
 SCALE_TOLERANCE = 1e-4
+# Ratio to the lower end at which a scale lies on it.
+AT_END = 1.01
 
 
 # ---- likelihoods -----------------------------------------------------------------------------------------------------
@@ -204,6 +206,19 @@ class EvidenceProblem:
 
     def best_scales(self):
         """Return the scales of largest evidence, shape (n_groups,)."""
+        tau = self._best_scales()
+        if self.noise_variance is None and self.likelihood.quadratic and tau.min() < np.exp(TERM_SCALE[0]) * AT_END:
+            warnings.warn(
+                f"The evidence takes prior_scale to its lower end {np.exp(TERM_SCALE[0]):.3g}, and with it all of the "
+                "noise for signal: too few rows share leaves or cells to tell them apart, and variances are far too "
+                "small. Fit the model with fewer bins, or use prior='random_walk', or numbers as noise_variance and "
+                "prior_scale.",
+                UserWarning,
+                stacklevel=4,
+            )
+        return tau
+
+    def _best_scales(self):
         if self.prior.n_groups == 1:
             bounds = TERM_SCALE if self.prior.ridge.any() else ONE_SCALE
             found = scipy.optimize.minimize_scalar(

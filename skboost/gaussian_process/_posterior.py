@@ -9,7 +9,9 @@ Processes for Machine Learning*, MIT Press 2006, chapter 3.)
 from dataclasses import dataclass
 
 import numpy as np
-from scipy.linalg import cho_solve, cholesky, solve_triangular
+from scipy.linalg import LinAlgError, cho_solve, cholesky, solve_triangular
+
+NOT_POSITIVE = "the kernel is not positive semi-definite, or so large that rounding makes it look so"
 
 
 @dataclass(frozen=True, eq=False)
@@ -65,9 +67,12 @@ class Posterior:
 
 
 def factorize(K, precisions):
-    """Return the lower Cholesky factor of ``I + P^1/2 K P^1/2``."""
+    """Return the lower Cholesky factor of ``I + P^1/2 K P^1/2``; LinAlgError says so if there is none."""
     root = np.sqrt(precisions)
     B = K * root
     B *= root[:, None]
     B[np.diag_indices_from(B)] += 1.0
-    return cholesky(B, lower=True, overwrite_a=True, check_finite=True)
+    try:
+        return cholesky(B, lower=True, overwrite_a=True, check_finite=True)
+    except LinAlgError as error:
+        raise LinAlgError(f"{error}: {NOT_POSITIVE}.") from error

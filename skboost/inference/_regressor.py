@@ -30,8 +30,7 @@ from skboost.inference._tree_limit import (
 # Defaults of the two methods.
 N_SLOTS = 4
 LEARNING_RATE = 3.0
-# Least share of the mean in the next round, below which traces would be rounding, and the largest intercept whose square
-# is a number.
+# Below the first share of the mean in the next round traces would be rounding; larger intercepts have no square.
 LEAST_KEPT = 1e-3
 LARGEST_INTERCEPT = 1e150
 # Copies of rows that whole-number weights may stand for.

@@ -13,7 +13,15 @@ from scipy.special import ndtr
 from sklearn.base import clone
 from sklearn.datasets import load_iris
 from sklearn.exceptions import ConvergenceWarning, NotFittedError
-from sklearn.gaussian_process.kernels import RBF, CompoundKernel, ConstantKernel, DotProduct, Kernel, WhiteKernel
+from sklearn.gaussian_process.kernels import (
+    RBF,
+    CompoundKernel,
+    ConstantKernel,
+    DotProduct,
+    Kernel,
+    PairwiseKernel,
+    WhiteKernel,
+)
 from sklearn.model_selection import GridSearchCV, StratifiedKFold, cross_val_score
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
@@ -284,6 +292,22 @@ def test_callable_optimizer_gets_what_it_needs():
     assert_allclose(model.kernel_.theta, kernel.theta + 0.25)
     assert_array_equal(seen[0][0], kernel.theta)
     assert seen[0][1:] == ((2, 2), (2,))
+
+
+@pytest.mark.filterwarnings("ignore:The optimum of the hyper-parameter")
+def test_bounds_that_leave_nothing_to_search():
+    X, y = two_features(40)
+    model = LaplaceGPClassifier(RBF(0.5, (0.5, 0.5))).fit(X, y)
+    fixed = LaplaceGPClassifier(RBF(0.5, "fixed")).fit(X, y)
+    np.testing.assert_array_equal(model.predict_proba(X), fixed.predict_proba(X))
+
+
+@pytest.mark.parametrize("approximation", ["laplace", "ep"])
+def test_kernels_that_are_none_are_named(approximation):
+    X, y = two_features(80)
+    kernel = PairwiseKernel(metric="sigmoid", gamma=3.0, gamma_bounds="fixed")
+    with pytest.raises(np.linalg.LinAlgError, match="the kernel is not positive semi-definite"):
+        LaplaceGPClassifier(kernel, approximation=approximation).fit(X, y)
 
 
 def test_restarts_are_drawn_within_the_bounds_and_the_best_wins():

@@ -180,6 +180,20 @@ def test_noise_variance_by_the_evidence_is_that_of_the_marginal_density():
     assert model.noise_variance_ == pytest.approx(residual @ np.linalg.solve(K, residual) / len(X), rel=1e-10)
 
 
+def test_one_row_per_cell_does_not_tell_noise_from_signal():
+    rng = np.random.default_rng(0)
+    X = rng.uniform(size=(80, 1))
+    y = np.sin(6 * X[:, 0]) + 0.3 * rng.normal(size=80)
+    params = {"outer_bags": 1, "max_rounds": 20, "interactions": 0, "random_state": 0, "n_jobs": 1}
+    booster = EBMRegressor(**params).fit(X, y)
+    with pytest.warns(UserWarning, match=r"prior_scale to its lower end .* prior='random_walk'"):
+        model = LeafLaplaceUncertainty(booster).fit(X, y)
+    assert model.noise_variance_ < 1e-3
+    walk = LeafLaplaceUncertainty(booster, prior="random_walk").fit(X, y)
+    assert walk.noise_variance_ == pytest.approx(0.09, rel=0.4)
+    LeafLaplaceUncertainty(EBMRegressor(**params, max_bins=12).fit(X, y)).fit(X, y)
+
+
 def test_the_unit_of_the_target_cancels():
     X, _, y = wave()
     models = []

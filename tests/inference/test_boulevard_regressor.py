@@ -222,6 +222,11 @@ def test_a_failed_fit_leaves_the_model_as_it_was():
         ({"dropout": 1.0}, ["dropout"]),
         ({"learning_rate": 0.0}, ["learning_rate"]),
         ({"learning_rate": 6.0}, ["learning_rate"]),
+        ({"learning_rate": 1e-300}, ["learning_rate", "dropout"]),
+        ({"learning_rate": 0.01, "dropout": 0.95}, ["learning_rate", "dropout"]),
+        ({"intercept": 1e200}, ["intercept"]),
+        ({"calibration_fraction": 160}, ["calibration_fraction", "n_samples=160"]),
+        ({"calibration_fraction": 10**9}, ["calibration_fraction", "n_samples=160"]),
         ({"structure": "refit"}, ["structure"]),
         ({"n_estimators": 0}, ["n_estimators"]),
     ],
@@ -247,6 +252,29 @@ def test_no_degrees_of_freedom():
         BoulevardRegressor(**params, random_state=0).fit(x, y)
     model = BoulevardRegressor(**params, random_state=0, noise_variance=2.0, design_adjustment=False).fit(x, y)
     np.testing.assert_allclose(model.standard_errors(x), np.sqrt(2), rtol=1e-6)
+
+
+def test_a_part_of_a_degree_of_freedom_is_none():
+    x = np.random.default_rng(0).uniform(size=(60, 2))
+    params = {"min_samples_leaf": 1, "max_leaf_nodes": None, "subsample": 1.0, "n_estimators": 30, "random_state": 0}
+    with pytest.raises(ValueError, match="No degrees of freedom are left"):
+        BoulevardRegressor(**params).fit(x, x[:, 0])
+
+
+def test_the_least_share_of_the_mean_has_the_traces_of_the_dense_formula():
+    X, y = problem(n=80)
+    model = BoulevardRegressor(**SMALL, learning_rate=1e-3, design_adjustment=False).fit(X, y)
+    leaves = model._forest.apply((X, model._mapper)).T
+    K, (c, s) = oracle.kernel(leaves, leaves, model._rules.shrinkage), model._rules.limit
+    centre = np.eye(80) - 1 / 80
+    hat = s * np.linalg.solve(c * np.eye(80) + K, K) @ centre + 1 / 80
+    np.testing.assert_allclose(model.degrees_of_freedom_, [np.trace(hat), (hat**2).sum()], rtol=1e-8)
+
+
+def test_leaves_larger_than_any_table():
+    X, y = problem(n=40)
+    model = BoulevardRegressor(**SMALL, min_samples_leaf=2**70).fit(X, y)
+    assert model.degrees_of_freedom_ == pytest.approx((1, 1), abs=1e-9)
 
 
 def test_exact_solver_states_its_memory(monkeypatch):
