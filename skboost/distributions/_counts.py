@@ -12,6 +12,8 @@ STEP = 0.2
 REACH = 32.0
 # Rows whose nodes are held together.
 BLOCK_ROWS = 1024
+# Quantiles are looked for up to here.
+LARGEST_COUNT = 1e300
 
 
 class CountDistribution(Distribution):
@@ -63,13 +65,16 @@ def count_quantile(cdf, p, low, high):
     """
     inside = np.broadcast_to((p > 0) & (p < 1), low.shape)
     low, high = np.where(inside, low, -1.0), np.where(inside, high, 0.0)
-    while (short := inside & (cdf(high) < p) & (high < 2.0**62)).any():
+    while (short := inside & (cdf(high) < p) & (high < LARGEST_COUNT)).any():
         low = np.where(short, high, low)
         high = np.where(short, 2 * high + 2, high)
-    while (high - low > 1).any():
+    while True:
         middle = np.floor(0.5 * (low + high))
+        # Beyond 2^53 neighbouring numbers are further apart than 1.
+        wide = (middle > low) & (middle < high)
+        if not wide.any():
+            break
         enough = cdf(middle) >= p
-        wide = high - low > 1
         high = np.where(wide & enough, middle, high)
         low = np.where(wide & ~enough, middle, low)
     return np.where(p == 1, np.inf, high)

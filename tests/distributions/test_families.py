@@ -11,7 +11,7 @@ from numpy.testing import assert_allclose, assert_array_equal
 from oracles import distributions as oracle
 from scipy import special, stats
 
-from skboost.distributions import Gamma, Laplace, LogNormal, NegativeBinomial, Normal, Poisson
+from skboost.distributions import Gamma, Laplace, LogNormal, Mixture, NegativeBinomial, Normal, Poisson
 from skboost.distributions._special import log1p_less, stirling_rest
 
 # Two distributions of each family and the same of SciPy.
@@ -129,6 +129,17 @@ def test_quantiles_of_counts_are_the_smallest_that_suffice(name, mean, size, p):
     assert k == np.floor(k)
     assert d.cdf(k) >= p
     assert k == 0 or d.cdf(k - 1) < p
+
+
+@pytest.mark.parametrize(("mean", "size"), [(1e13, 1e-3), (1e17, 2.0), (1e13, 1e13), (1e40, 0.5)])
+def test_quantiles_of_counts_too_large_for_steps_of_one_are_those_of_the_gamma_limit(mean, size):
+    levels = np.array([0.01, 0.5, 0.95, 0.9999])
+    limit = stats.gamma(size, scale=mean / size).ppf(levels)
+    limit = limit if size < 1e6 else stats.norm(mean, np.sqrt(2 * mean)).ppf(levels)
+    assert_allclose(NegativeBinomial(mean, size).quantile(levels)[:, 0], np.maximum(limit, 0), rtol=1e-6, atol=1)
+    mixture = Mixture(NegativeBinomial([[mean], [mean]], [[size], [size]]))
+    assert_allclose(mixture.quantile(levels), NegativeBinomial(mean, size).quantile(levels), rtol=1e-14)
+    assert np.isfinite(mixture.crps(mean))
 
 
 @pytest.mark.parametrize("name", FAMILIES)
