@@ -17,6 +17,12 @@ FAMILY = {
     "expectile": ({"quantile": 0.8}, None),
     "gamma": ({}, "gamma"),
     "tweedie": ({"power": 1.3}, "tweedie"),
+    "normal": ({}, None),
+    "lognormal": ({}, None),
+    "laplace": ({}, None),
+    "gamma_distribution": ({}, None),
+    "poisson_distribution": ({}, None),
+    "negative_binomial": ({}, None),
     "several targets": ({"loss": "squared_error"}, None),
     "several labels": ({}, "multiclassova num_class:3 sigmoid:1"),
 }
@@ -30,8 +36,12 @@ def fitted_family(name, **params):
         return SGLBClassifier(**params).fit(X, np.column_stack([y > 0, y > 1, X[:, 2] > 0]).astype(int))
     if name == "several targets":
         return SGLBRegressor(**params).fit(X, np.column_stack([y, 100 + 40 * X[:, 2]]))
-    positive = name in ("gamma", "tweedie")
-    return SGLBRegressor(**{"loss": name} | FAMILY[name][0] | params).fit(X, np.exp(y / 2) if positive else 30 * y)
+    target = 30 * y
+    if name in ("gamma", "tweedie", "lognormal", "gamma_distribution"):
+        target = np.exp(y / 2)
+    elif name in ("poisson_distribution", "negative_binomial"):
+        target = np.floor(np.exp(y / 2) * 2)
+    return SGLBRegressor(**{"loss": name} | FAMILY[name][0] | params).fit(X, target)
 
 
 @pytest.mark.parametrize("averaging", ["last", "mean"])

@@ -86,10 +86,13 @@ def _plain(value):
 
 
 def _probe(loss):
-    """Return predictions of a loss at a few raw scores."""
+    """Return predictions of a loss, and units of offsets from empty leaves, at a few raw scores."""
     raw = _PROBES[(np.arange(len(_PROBES))[:, None] + np.arange(loss.n_outputs)) % len(_PROBES)]
     found = [loss.point(loss.inverse_link(raw[:, 0] if loss.n_outputs == 1 else raw))]
-    return found + list(loss.mean_variance(raw)) if loss.predicts_spread else found
+    if not loss.predicts_spread:
+        return found
+    units = [loss.offset_unit(raw)] if loss.n_outputs > 1 else []
+    return [*found, *loss.mean_variance(raw if loss.n_outputs > 1 else raw[:, 0]), *units]
 
 
 def _check_labels(classes):

@@ -74,11 +74,12 @@ WRITTEN = {
     "cox": WrittenLoss(),
     "aft": WrittenLoss(options=("distribution", "scale")),
     "gaussian": WrittenLoss(state=("centre", "scale")),
+    "normal": WrittenLoss(state=("centre", "scale")),
     "lognormal": WrittenLoss(state=("centre", "scale")),
     "laplace": WrittenLoss(state=("centre", "scale")),
     "gamma_distribution": WrittenLoss(),
     "poisson_distribution": WrittenLoss(),
-    "negative_binomial": WrittenLoss(),
+    "negative_binomial": WrittenLoss(state=("params",)),
 }
 
 
