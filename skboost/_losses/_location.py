@@ -65,7 +65,8 @@ class Quantile(LocationLoss):
 
     def __init__(self, levels=(0.5,)):
         self.levels = tuple(float(level) for level in levels)
-        if not all(0 < level < 1 for level in self.levels) or list(self.levels) != sorted(set(self.levels)):
+        ascending = list(self.levels) == sorted(set(self.levels))
+        if not self.levels or not ascending or not all(0 < level < 1 for level in self.levels):
             raise ValueError(f"quantile must hold ascending levels between 0 and 1, both excluded, got {levels!r}.")
         self.n_outputs = len(self.levels)
         self.params = (self.factor,)

@@ -44,9 +44,11 @@ def poisson_logpmf(k, mean):
 
 def negative_binomial_logpmf(k, mean, size):
     """Return the logarithm of the negative binomial probabilities of counts k >= 0: Poisson plus what is beyond it."""
-    d = (k - mean) / (size + mean)
+    d = np.where(k > 0, k - mean, 0.0) / (size + mean)
     beyond = (size + mean) * ((1 + d) * log1p_less(d) + d * d)
-    return poisson_logpmf(k, mean) + beyond - 0.5 * np.log1p(k / size) - stirling_rest(size) + stirling_rest(size + k)
+    body = poisson_logpmf(k, mean) + beyond - 0.5 * np.log1p(k / size) - stirling_rest(size) + stirling_rest(size + k)
+    # No failure: the general form takes differences of the mean, and has no number where the size vanishes beside it.
+    return np.where(k > 0, body, -size * np.log1p(mean / size))
 
 
 def negative_binomial_cdf(k, size, failure, success):

@@ -375,6 +375,8 @@ class SGLBRegressor(SurvivalMixin, RegressorMixin, BaseSGLB):
 
     def _loss_options(self):
         if self.loss == "quantile":
+            if np.ndim(self.quantile) > 1:
+                raise ValueError(f"quantile must be a number or a list of numbers, got {self.quantile!r}.")
             return {"levels": np.ravel(0.5 if self.quantile is None else self.quantile).tolist()}
         if self.loss == "expectile":
             if self.quantile is not None and not isinstance(self.quantile, numbers.Real):

@@ -230,6 +230,12 @@ def test_missing_observations_stay_missing(name):
         assert np.isnan(function([np.nan, 1.0])).tolist() == [True, False]
 
 
+@pytest.mark.parametrize("size", [1e-13, 1e-3, 2.0, 1e13])
+@pytest.mark.parametrize("mean", [1e-13, 3.0, 1e4, 1e13])
+def test_probability_of_no_count_is_a_power_of_the_odds(mean, size):
+    assert_allclose(NegativeBinomial(mean, size).logpmf(0), -size * np.log1p(mean / size), rtol=1e-13)
+
+
 def test_rests_keep_their_digits():
     """Against series and against SciPy where nothing cancels."""
     x = np.array([1e-10, 0.3, 1.0, 15.9, 16.1, 1e3, 1e12])

@@ -296,6 +296,8 @@ def test_labels_stop_early_and_take_sparse_targets():
         ({"loss": "expectile", "quantile": [0.1, 0.2]}, "loss='expectile' takes one number as quantile"),
         ({"loss": "quantile", "quantile": [0.5, 0.1]}, "ascending levels"),
         ({"loss": "quantile", "quantile": [0.0, 0.1]}, "ascending levels"),
+        ({"loss": "quantile", "quantile": []}, "ascending levels"),
+        ({"loss": "quantile", "quantile": [[0.1, 0.9]]}, "a number or a list of numbers"),
         (
             {"loss": "quantile", "leaf_estimation": "newton"},
             "leaf_estimation='newton' does not go with loss='quantile'",
