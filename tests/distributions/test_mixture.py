@@ -142,3 +142,10 @@ def test_wrong_components_are_refused():
         Mixture(Normal([0.0], 1.0))
     with pytest.raises(TypeError, match="one family, got list"):
         Mixture([Normal(0.0, 1.0)])
+
+
+@pytest.mark.parametrize("size", [1e-3, 0.02, 0.5, 3.0])
+def test_score_of_equal_members_is_that_of_one_where_wide_counts_crowd_near_zero(size):
+    one = NegativeBinomial(1e5, size)
+    mixture = Mixture(NegativeBinomial([[1e5], [1e5]], [[size], [size]]))
+    assert_allclose(mixture.crps([0.0, 1e5]), one.crps([0.0, 1e5]), rtol=0, atol=1.0)
