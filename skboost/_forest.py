@@ -260,6 +260,11 @@ class Forest:
             totals.append(total)
         return np.array(totals[::-1]) / len(counts)
 
+    def with_values(self, leaf_value):
+        """Return a forest of one output with another value in every leaf and the base score 0."""
+        arrays = {name: getattr(self, name) for name in FOREST_DTYPES[self.kind]}
+        return Forest(self.kind, 1, {**arrays, "leaf_value": leaf_value.reshape(-1, 1), "base_score": np.zeros(1)})
+
     def truncate(self, n_trees):
         """Return the forest of the first trees with their shrink factors; its arrays are copies."""
         if not 0 <= n_trees <= self.n_trees:

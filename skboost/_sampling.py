@@ -224,6 +224,38 @@ def draw_copies(fraction, seed, stream, iteration, keys, first, n_copies, n_thre
     return sampling.draw_copies(int(fraction * 2.0**64), seed, stream, iteration, keys, first, n_copies, n_threads)
 
 
+def mean_coins(seed, stream, hashes, y, weights=None):
+    """Toss fair coins, 1 or -1, for the copies of rows, and return the mean coin of the codes and target of each row.
+
+    Each copy has a coin of its own, unless all rows of these codes have one target: such copies toss a single coin, for
+    repeated measurements repeat their noise.
+
+    Parameters
+    ----------
+    seed, stream : int
+        Key of the draw.
+    hashes, y, weights
+        As for `copy_numbers`, weights above 0. A fractional weight has no part in the key, so that only the proportions
+        of weights matter.
+
+    Returns
+    -------
+    ndarray of shape (n_samples,)
+        float32; equal for rows of equal codes and target.
+    """
+    keys, n_copies = sampling.combine(hashes, _bits(y)), _content_keys(hashes, y, weights)[1]
+    amounts = n_copies.astype(np.float64)
+    first, of_content = sampling.group_totals(keys, amounts)
+    of_codes = sampling.group_totals(hashes, amounts)[1]
+    key = 0.5, seed, stream, 0
+    single = draw_copies(*key, keys, np.zeros(len(keys), dtype=np.int64), np.ones_like(n_copies))
+    heads = draw_copies(*key, keys, first.astype(np.int64), n_copies)
+    # Rows without an amount would have no group.
+    n_heads = sampling.group_totals(keys, amounts + heads)[1] - of_content
+    share = np.where(of_codes == of_content, single, n_heads / of_content)
+    return (2.0 * share - 1.0).astype(np.float32)
+
+
 def split_copies(fraction, seed, stream, hashes, y, weights=None, stratify=None, iteration=0):
     """Hold out an exact number of copies: those of the smallest keyed hash, within each class if stratified.
 

@@ -17,6 +17,7 @@ from skboost._sampling import (
     copy_numbers,
     draw_copies,
     group_weights,
+    mean_coins,
     row_hashes,
     split_copies,
 )
@@ -256,11 +257,47 @@ def test_draws_are_bernoulli_per_copy(fraction):
     assert abs(np.mean(centred[1:] * centred[:-1])) < 0.01
 
 
+def coins_of(hashes, y, weights=None):
+    return mean_coins(3, 13, hashes, y, weights)
+
+
+def test_coins_are_fair_and_one_for_rows_of_one_target():
+    hashes = np.random.default_rng(0).integers(0, 2**64, 20_000, dtype=np.uint64)
+    coins = coins_of(hashes, np.zeros(20_000))
+    assert coins.dtype == np.float32
+    assert set(coins) == {-1.0, 1.0}
+    assert abs(coins.mean()) < 4 / np.sqrt(20_000)
+    np.testing.assert_array_equal(coins_of(np.repeat(hashes, 3), np.zeros(60_000)), np.repeat(coins, 3))
+
+
+def test_copies_of_mixed_targets_have_coins_of_their_own():
+    """Two targets in one cell: mean coins of 4000 copies each are near 0, their sums whole numbers of copies."""
+    y = np.tile([0.0, 1.0], 4000)
+    coins = coins_of(np.zeros(8000, dtype=np.uint64), y)
+    assert len(set(coins)) == 2
+    assert np.abs(coins).max() < 4 / np.sqrt(4000)
+    heads = (coins[:2].astype(float) + 1) * 2000
+    np.testing.assert_allclose(heads, np.rint(heads), atol=1e-3)
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_coins_treat_weights_as_repetition(seed):
+    rng = np.random.default_rng(seed)
+    hashes, y = rng.integers(0, 12, 60).astype(np.uint64), rng.integers(0, 3, 60).astype(float)
+    weights = rng.integers(1, 5, 60)
+    rows = rng.permutation(np.repeat(np.arange(60), weights))
+    weighted = coins_of(hashes, y, weights.astype(float))
+    np.testing.assert_array_equal(coins_of(hashes[rows], y[rows]), weighted[rows])
+    assert len(set(weighted)) > 3
+    for scale in (0.1, 1e-5):
+        np.testing.assert_array_equal(coins_of(hashes, y, scale * (weights + 0.3)), coins_of(hashes, y))
+
+
 def test_everything_is_drawn_at_fraction_one():
     keys, first, n_copies = copy_numbers(*few_distinct(np.random.default_rng(0), 50))
     drawn = draw_copies(1.0, 1, 4, 0, keys, first, n_copies)
     assert drawn.dtype == np.int32
-    np.testing.assert_array_equal(drawn, n_copies)
+    np.testing.np.testing.assert_array_equal(drawn, n_copies)
 
 
 @settings(max_examples=50, deadline=None)
@@ -288,8 +325,8 @@ def test_streams_seeds_and_iterations_differ():
 def test_split_holds_out_an_exact_number(fraction, stratified):
     hashes, y, weights = few_distinct(np.random.default_rng(1), 400)
     train, held = split_copies(fraction, 3, 6, hashes, y, weights, y if stratified else None)
-    np.testing.assert_array_equal(train + held, weights)
-    np.testing.assert_array_equal(held, np.rint(held))
+    np.testing.np.testing.assert_array_equal(train + held, weights)
+    np.testing.np.testing.assert_array_equal(held, np.rint(held))
     total = weights.sum()
     assert held.sum() == min(int(fraction * total + 0.5), total - 1 - stratified)
     if stratified:

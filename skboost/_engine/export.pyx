@@ -10,7 +10,7 @@ from skboost._engine.types cimport POLICY_SYMMETRIC, level_t, node_t, step_t, tr
 
 
 cdef dict export_tree(const tree_t *s, const step_t *p):
-    """Return the finished tree as the arrays that a forest collects."""
+    """Return the finished tree as the arrays that a forest collects; with coins, coin_value is the fit of these."""
     cdef int k = p.n_outputs
     value = np.empty((p.n_leaves, k))
     weight = np.empty(p.n_leaves)
@@ -23,6 +23,9 @@ cdef dict export_tree(const tree_t *s, const step_t *p):
             value_view[i, j] = p.leaf_value[i * k + j]
     tree = export_levels(s) if s.policy == POLICY_SYMMETRIC else export_nodes(s)
     tree["leaf_value"] = value
+    if p.coin != NULL:
+        tree["leaf_value"] = np.ascontiguousarray(value[:, :p.loss.n_outputs])
+        tree["coin_value"] = value[:, p.loss.n_outputs].copy()
     tree["leaf_weight"] = weight
     return tree
 

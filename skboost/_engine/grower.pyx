@@ -11,7 +11,14 @@ import numpy as np
 from skboost._engine.export cimport export_tree
 from skboost._engine.growth cimport worker
 from skboost._engine.histogram cimport PREFETCHED
-from skboost._engine.losses cimport LOSS_GIVEN, LOSS_QUANTILE, check_targets, loss_from_object, loss_needs_metric
+from skboost._engine.losses cimport (
+    LOSS_GAUSSIAN,
+    LOSS_GIVEN,
+    LOSS_QUANTILE,
+    check_targets,
+    loss_from_object,
+    loss_needs_metric,
+)
 from skboost._engine.memory cimport tree_release, tree_reserve
 from skboost._engine.omp cimport skb_num_threads, skb_thread_num
 from skboost._engine.types cimport BLOCK_ROWS, POLICY_SYMMETRIC, skb_barrier_init, step_t, tree_t
@@ -53,6 +60,9 @@ cdef class Trainer:
         hash0, hash1 (uint32), inv_root_weight (float32): structure noise keyed by row content. row_scale, leaf_scale
         (float64 (n_outputs,), absent: ones): factors on sigma in the noise of rows and of leaves.
     n_threads : int
+    coins : float32 array (n_rows,) or None
+        Of the gaussian loss: mean coins of the copies of each row. One more row of `scores` fits them, in every tree as
+        coin_value, which no split looks at.
     """
 
     cdef tree_t s
@@ -100,7 +110,7 @@ cdef class Trainer:
 
     def __init__(self, const uint8_t[:, ::1] codes_col, const uint8_t[:, ::1] codes_row, const int32_t[::1] n_bins,
                  const uint8_t[::1] is_categorical, loss, const double[::1] y, const double[::1] base, dict rules,
-                 dict weights=None, dict noise=None, int n_threads=1):
+                 dict weights=None, dict noise=None, int n_threads=1, const float[::1] coins=None):
         cdef tree_t *s = &self.s
         cdef step_t *p = &self.p
         cdef Py_ssize_t n = codes_col.shape[1]
@@ -118,12 +128,18 @@ cdef class Trainer:
             raise ValueError("n_bins must lie in [1, 256]")
         loss_from_object(loss, &p.loss)
         self.n_outputs = k = p.n_outputs = p.loss.n_outputs
+        p.coin = NULL
+        if coins is not None:
+            if p.loss.kind != LOSS_GAUSSIAN or coins.shape[0] != n:
+                raise ValueError("coins go with the gaussian loss and need one entry per row")
+            p.coin = &coins[0]
+            p.n_outputs += 1
         if base.shape[0] != k or not 1 <= k <= 255:
             raise ValueError("base needs one entry per output, at most 255")
         self.n_threads = max(1, min(n_threads, MAX_THREADS, <int>(n // BLOCK_ROWS) + 1))
         check_targets(&p.loss, y)
         self.listwise = loss if p.loss.kind == LOSS_GIVEN else None
-        self.keep = [codes_col, codes_row, n_bins, is_categorical, y, base, loss]
+        self.keep = [codes_col, codes_row, n_bins, is_categorical, y, base, loss, coins]
         p.renew = p.loss.kind == LOSS_QUANTILE
         p.levels = p.loss.table
         s.n_rows, s.n_features, s.row_stride = n, n_features, codes_row.shape[1]
@@ -219,9 +235,9 @@ cdef class Trainer:
         cdef const float[::1] inv
         cdef Py_ssize_t n = self.s.n_rows
         cdef int k
-        self.p.row_noise = <double *>allocated(self.p.n_outputs, sizeof(double))
-        self.p.leaf_noise = <double *>allocated(self.p.n_outputs, sizeof(double))
-        for k in range(self.p.n_outputs):
+        self.p.row_noise = <double *>allocated(self.n_outputs, sizeof(double))
+        self.p.leaf_noise = <double *>allocated(self.n_outputs, sizeof(double))
+        for k in range(self.n_outputs):
             self.p.row_noise[k] = 1.0 if noise is None else noise.get("row_scale", np.ones(k + 1))[k]
             self.p.leaf_noise[k] = 1.0 if noise is None else noise.get("leaf_scale", np.ones(k + 1))[k]
         if noise is None:
@@ -235,7 +251,7 @@ cdef class Trainer:
 
     cdef int set_scan(self) except -1:
         cdef tree_t *s = &self.s
-        cdef int k = self.p.n_outputs
+        cdef int k = self.n_outputs
         cdef int top = int(np.max(np.asarray(<const int32_t[:s.n_features]>s.n_bins)))
         s.scan.n_outputs = k
         s.scan.newton = self.p.newton
@@ -279,11 +295,11 @@ cdef class Trainer:
         self.keep.append(rows)
         self.given = [np.asarray(rows), None]
         if p.hash0 != NULL:
-            rows = np.empty((k, n), dtype=np.float32)
+            rows = np.empty((self.n_outputs, n), dtype=np.float32)
             p.noisy_rows = &rows[0, 0]
             self.keep.append(rows)
         if p.newton or p.metric:
-            rows = np.empty((k, n), dtype=np.float32)
+            rows = np.empty((self.n_outputs, n), dtype=np.float32)
             p.hess = &rows[0, 0]
             self.keep.append(rows)
             self.given[1] = np.asarray(rows)
@@ -383,7 +399,7 @@ cdef class Trainer:
         if np.any(np.asarray(units) > (np.uint32(1) if p.units == NULL else np.asarray(<const uint32_t[:n]>p.units))):
             raise ValueError("a mask keeps at most the structure weight of each row")
         if p.sigma > 0.0 and p.noise_rows == NULL:
-            rows = np.empty((p.n_outputs, n), dtype=np.float32)
+            rows = np.empty((self.n_outputs, n), dtype=np.float32)
             p.noise_rows = &rows[0, 0]
             self.keep.append(rows)
         p.kept, p.kept_units = &kept[0], &units[0]

@@ -45,7 +45,7 @@ cdef bint loss_needs_metric(const loss_t *loss) noexcept nogil
 # Denominator of the step of a leaf, output k, from its gradient sum G and its denominator D (weight or second
 # derivatives, plus lambda). The log deviation of the gaussian loss takes D - G, the mean of expected and observed
 # information: the step then has the sign and the zero of the Fisher step but stays below one, where squared residuals
-# far beyond the predicted variance would throw it about.
+# far beyond the predicted variance would throw it about. G is above D / 2 only where coins say so.
 cdef double leaf_denominator(const loss_t *loss, int k, double G, double D) noexcept nogil
 
 # grad receives dL/df as float32, hess (when hessian) the second derivative: p(1 - p) for the multinomial loss, the
@@ -61,6 +61,11 @@ cdef void loss_gradients(const loss_t *loss, Py_ssize_t n, const double *y, cons
 cdef void loss_gradients64(const loss_t *loss, Py_ssize_t n, const double *y, const double *score,
                            Py_ssize_t score_stride, const double *base, double *grad, double *hess,
                            Py_ssize_t grad_stride) noexcept nogil
+
+# The gradients of rows whose coins the output after mean and ln s fits (gaussian_coins_impl.h). fit are its raw scores;
+# precision is hess of the mean with hessian, NULL without; log_sd is the gradient of ln s, which is corrected.
+cdef void coin_gradients(Py_ssize_t n, const float *coin, const double *fit, const float *precision, float *log_sd,
+                         float *grad) noexcept nogil
 
 # out[i] receives the loss of row i, less terms that depend on y alone (and ln(2 pi) / 2 for the gaussian loss).
 cdef void loss_values(const loss_t *loss, Py_ssize_t n, const double *y, const double *score, Py_ssize_t score_stride,

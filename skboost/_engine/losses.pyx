@@ -45,6 +45,12 @@ cdef extern from *:
                                            hess, grad_stride);
     }
 
+    static void skb_coin_gradients(ptrdiff_t n, const float *coin, const double *fit, const float *precision,
+                                   float *log_sd, float *grad)
+    {
+        SKB_DISPATCH(skb_gaussian_coins)(n, coin, fit, precision, log_sd, grad);
+    }
+
     static void skb_loss_values(const void *loss, ptrdiff_t n, const double *y, const double *score,
                                 ptrdiff_t score_stride, const double *base, double *out)
     {
@@ -67,6 +73,7 @@ cdef extern from *:
                             float *, float *, Py_ssize_t) noexcept nogil
     void skb_loss_gradients64(const void *, Py_ssize_t, const double *, const double *, Py_ssize_t, const double *, int,
                               double *, double *, Py_ssize_t) noexcept nogil
+    void skb_coin_gradients(Py_ssize_t, const float *, const double *, const float *, float *, float *) noexcept nogil
     void skb_loss_values(const void *, Py_ssize_t, const double *, const double *, Py_ssize_t, const double *,
                          double *) noexcept nogil
     void skb_peaks(Py_ssize_t, const double *, const double *, double *, double *) noexcept nogil
@@ -160,7 +167,7 @@ cdef bint loss_needs_metric(const loss_t *loss) noexcept nogil:
 
 cdef double leaf_denominator(const loss_t *loss, int k, double G, double D) noexcept nogil:
     if loss.kind == LOSS_GAUSSIAN:
-        return D - G if k == 1 else D
+        return D - min(G, 0.5 * D) if k == 1 else D
     if loss.kind == LOSS_LAPLACE:
         return D - 0.5 * G if k == 1 else D
     if loss.kind == LOSS_GAMMA_SHAPE:
@@ -180,6 +187,11 @@ cdef void loss_gradients64(const loss_t *loss, Py_ssize_t n, const double *y, co
                            Py_ssize_t score_stride, const double *base, double *grad, double *hess,
                            Py_ssize_t grad_stride) noexcept nogil:
     skb_loss_gradients64(loss, n, y, score, score_stride, base, hess != NULL, grad, hess, grad_stride)
+
+
+cdef void coin_gradients(Py_ssize_t n, const float *coin, const double *fit, const float *precision, float *log_sd,
+                         float *grad) noexcept nogil:
+    skb_coin_gradients(n, coin, fit, precision, log_sd, grad)
 
 
 cdef void loss_values(const loss_t *loss, Py_ssize_t n, const double *y, const double *score, Py_ssize_t score_stride,

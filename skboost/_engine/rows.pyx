@@ -26,7 +26,7 @@ from skboost._engine.langevin cimport (
     sum_abs,
     sum_words,
 )
-from skboost._engine.losses cimport LOSS_GIVEN, leaf_denominator, loss_gradients
+from skboost._engine.losses cimport LOSS_GIVEN, coin_gradients, leaf_denominator, loss_gradients
 from skboost._engine.renewal cimport renewed_bounds
 from skboost._engine.types cimport BLOCK_ROWS, step_t, tree_t
 
@@ -59,7 +59,7 @@ cdef void gradient_pass(tree_t *s, step_t *p, int t) noexcept nogil:
     cdef size_t n = s.n_rows
     cdef size_t b = s.row_begin[t]
     cdef float *peak = p.peak + t * 3 * p.n_outputs
-    cdef int k, m
+    cdef int k, m, outputs = p.loss.n_outputs
     cdef float v
     memset(peak, 0, 3 * p.n_outputs * sizeof(float))
     while b < s.row_begin[t + 1]:
@@ -70,10 +70,13 @@ cdef void gradient_pass(tree_t *s, step_t *p, int t) noexcept nogil:
         if p.loss.kind != LOSS_GIVEN:
             loss_gradients(&p.loss, m, p.y + b, p.score + b, n, p.base, p.newton, p.grad + b,
                            NULL if p.hess == NULL else p.hess + b, n)
+        if p.coin != NULL:
+            coin_gradients(m, p.coin + b, p.score + outputs * n + b, p.hess + b if p.newton else NULL,
+                           p.grad + n + b, p.grad + outputs * n + b)
         for k in range(p.n_outputs):
             if p.gradient_scale != 1.0:
                 scale_floats(p.grad + k * n + b, <float>p.gradient_scale, m)
-            if p.sigma > 0.0:
+            if p.sigma > 0.0 and k < outputs:
                 noisy_block(p, n, b, k, m)
                 v = max_abs(p.noisy + k * n + b, m)
                 peak[3 * k] = max(peak[3 * k], v)
@@ -82,7 +85,7 @@ cdef void gradient_pass(tree_t *s, step_t *p, int t) noexcept nogil:
                     peak[3 * k] = max(peak[3 * k], v)
             v = max_abs(p.grad + k * n + b, m)
             peak[3 * k + 1] = max(peak[3 * k + 1], v)
-            if p.hess != NULL:
+            if p.hess != NULL and k < outputs:
                 v = max_abs(p.hess + k * n + b, m)
                 peak[3 * k + 2] = max(peak[3 * k + 2], v)
         b += m
@@ -172,7 +175,7 @@ cdef void sum_pass(tree_t *s, step_t *p, int t) noexcept nogil:
     while b < s.row_begin[t + 1]:
         m = <int>min(<size_t>BLOCK_ROWS, s.row_begin[t + 1] - b)
         w = NULL if p.units == NULL else p.units + b
-        for k in range(p.n_outputs):
+        for k in range(p.loss.n_outputs):
             sums[2 * k] += gradient_magnitudes(p, n, b, k, m)
             if p.newton:
                 sums[2 * k + 1] += sum_abs(p.hess + k * n + b, w, p.coarse[2 * k + 1], m)
@@ -185,7 +188,7 @@ cdef void choose_units(tree_t *s, step_t *p) noexcept nogil:
     cdef double highest = 0.0
     cdef int k, t
     cdef int64_t g, h
-    for k in range(p.n_outputs):
+    for k in range(p.loss.n_outputs):
         g = h = 0
         for t in range(s.n_threads):
             g += p.sums[(t * p.n_outputs + k) * 2]
@@ -228,7 +231,7 @@ cdef void pack_pass(tree_t *s, step_t *p, int t) noexcept nogil:
             elif word == 0:
                 for i in range(<size_t>m):
                     lo[i] = 1 if w == NULL else <int32_t>w[i]
-            elif k + 1 < p.n_outputs:
+            elif k + 1 < p.loss.n_outputs:
                 quantised_gradients(p, n, b, k + 1, m, lo)
             else:
                 memset(lo, 0, m * sizeof(int32_t))
@@ -289,7 +292,7 @@ cdef void leaf_pass(tree_t *s, step_t *p, int t) noexcept nogil:
                 sums[2 * k] = kept_sum(idx, m, p.grad + k * s.n_rows, p.leaf_scale[2 * k], p.copy_weight,
                                        p.weight_scale, p.kept)
             sums[2 * k + 1] = 0
-            if p.hess != NULL:
+            if p.hess != NULL and k < p.loss.n_outputs:
                 sums[2 * k + 1] = leaf_sum(idx, m, p.hess + k * s.n_rows, p.leaf_scale[2 * k + 1], p.weight,
                                            p.weight_scale, p.copies)
         if p.weight == NULL:
@@ -301,14 +304,15 @@ cdef void leaf_pass(tree_t *s, step_t *p, int t) noexcept nogil:
 cdef void leaf_values(tree_t *s, step_t *p) noexcept nogil:
     """Step of every leaf: -eps (G + sigma sqrt(D) xi) / D with D = W + lambda, or H + lambda for Newton leaves.
 
-    Renewed leaves have -W times a quantile of their residuals in the place of G. A leaf without rows has no gradient
-    and takes no noise: its step is the mean of its prior, 0 within its bounds.
+    Coins are fitted as the first output is, without noise. Renewed leaves have -W times a quantile of their residuals
+    in the place of G. A leaf without rows has no gradient and takes no noise: its step is the mean of its prior, 0
+    within its bounds.
     """
     cdef int width = 2 * p.n_outputs + 1
     cdef double unit = 1.0 / p.weight_scale
     cdef double W, G, H, D, metric, value
     cdef int64_t total
-    cdef int i, k, t
+    cdef int i, k, t, h
     for i in range(p.n_leaves):
         total = 0
         for t in range(s.n_threads):
@@ -319,22 +323,23 @@ cdef void leaf_values(tree_t *s, step_t *p) noexcept nogil:
     for i in range(p.n_leaves):
         W = p.leaf_weight[i]
         for k in range(p.n_outputs):
+            h = k if k < p.loss.n_outputs else 0
             total = 0
             for t in range(s.n_threads):
                 total += p.leaf_sums[(<size_t>t * p.n_leaves + i) * width + 2 * k]
             G = <double>total * unit / p.leaf_scale[2 * k]
             total = 0
             for t in range(s.n_threads):
-                total += p.leaf_sums[(<size_t>t * p.n_leaves + i) * width + 2 * k + 1]
-            H = <double>total * unit / p.leaf_scale[2 * k + 1]
-            metric = W / max(H, 0.5 * unit / p.leaf_scale[2 * k + 1]) if p.metric else 1.0
+                total += p.leaf_sums[(<size_t>t * p.n_leaves + i) * width + 2 * h + 1]
+            H = <double>total * unit / p.leaf_scale[2 * h + 1]
+            metric = W / max(H, 0.5 * unit / p.leaf_scale[2 * h + 1]) if p.metric else 1.0
             D = (H if p.newton else p.curvature * W) + p.lambda_
-            D = leaf_denominator(&p.loss, k, G / p.gradient_scale, D)
+            D = leaf_denominator(&p.loss, h, G / p.gradient_scale, D)
             value = 0.0
             if W > 0.0 and D > 0.0:
                 if p.renew:
                     G = -(p.gradient_scale * p.renewed[<size_t>i * p.n_outputs + k] * W)
-                if p.sigma > 0.0:
+                if p.sigma > 0.0 and k < p.loss.n_outputs:
                     G += p.sigma * p.leaf_noise[k] * sqrt(D * metric) * skb_normal(
                         skb_key(p.seed, STREAM_LEAF, p.iteration, k), i)
                 value = -G / D

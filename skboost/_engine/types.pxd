@@ -149,11 +149,12 @@ ctypedef struct tree_t:
 # What a step knows of the rows: loss, weights, noise, and the sums of all threads.
 ctypedef struct step_t:
     loss_t loss
-    int n_outputs
+    int n_outputs          # those of the loss, and one more with coins
     bint newton            # a hessian per row and output
     bint metric            # a Fisher metric per row and output (in hess): noise of variance 1 / F
     const double *y
     const double *base
+    const float *coin      # (n_rows) what the output after those of the loss fits (gaussian_coins_impl.h), or NULL
     double *score          # (n_outputs, n_rows)
     float *grad            # (n_outputs, n_rows) noise-free
     float *noisy           # (n_outputs, n_rows), grad itself without noise

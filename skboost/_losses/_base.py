@@ -66,6 +66,8 @@ class Loss:
         How members are decomposed; None where the loss allows none.
     needs_content : bool
         Whether gradients depend on hashes of the rows.
+    fits_coins : bool
+        Whether the engine corrects predicted deviations by what fitting leaves of coins, 1 or -1, of the rows.
     table : ndarray or None
         What the engine looks up: targets of several columns by their number, or the levels of quantiles.
     """
@@ -87,6 +89,7 @@ class Loss:
     renews_leaves = False
     uncertainty = "regression"
     needs_content = False
+    fits_coins = False
     table = None
 
     def __repr__(self):

@@ -77,6 +77,7 @@ class Laplace(Gaussian):
 
     name = "laplace"
     kind = 11
+    fits_coins = False
 
     def _centre_and_deviation(self, y, sample_weight):
         median = weighted_quantile(y, 0.5, sample_weight)

@@ -14,11 +14,15 @@ class Gaussian(Loss):
     Raw scores live on the standardised target (y - centre) / scale. The scale is a power of two just below the standard
     deviation, so multiplying the target by a power of two multiplies the predictions by it, bit for bit. Predicted
     standard deviations are clamped to 2e-9 and 5e8 times the scale, where the log standard deviation is -20 and 20.
+
+    Residuals of training are smaller than the noise. So the gradient of the log standard deviation compares their
+    squares not with 1 but with what is left of the squares of coins that the same leaves fit by the same steps.
     """
 
     name = "gaussian"
     kind = 4
     n_outputs = 2
+    fits_coins = True
     predicts_spread = True
     predicts_distribution = True
     uncertainty = "distribution"

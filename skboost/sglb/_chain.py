@@ -9,8 +9,8 @@ from skboost._binning import grid_weights
 from skboost._engine.grower import Trainer
 from skboost._engine.langevin import leaf_normals
 from skboost._forest import ForestBuilder
-from skboost._random import STREAM_COLUMNS, STREAM_HOLDOUT, STREAM_SUBSAMPLE
-from skboost._sampling import copy_numbers, draw_copies, group_weights, split_copies
+from skboost._random import STREAM_COINS, STREAM_COLUMNS, STREAM_HOLDOUT, STREAM_SUBSAMPLE
+from skboost._sampling import copy_numbers, draw_copies, group_weights, mean_coins, split_copies
 from skboost.sglb._cycle import CopyMasks
 
 POLICIES = {"symmetric": 0, "depthwise": 1, "lossguide": 2}
@@ -180,7 +180,7 @@ class Chain:
                 noise["row_scale"], noise["leaf_scale"] = noise_scales
         self._trainer = Trainer(
             rows.codes_col, rows.codes_row, rows.n_bins, rows.is_categorical, loss, rows.y, self.base_score,
-            _engine_rules(rules, units_per_weight, rows.prior_bins), weights, noise, n_threads,
+            _engine_rules(rules, units_per_weight, rows.prior_bins), weights, noise, n_threads, _coins(rows, loss),
         )  # fmt: skip
         self.cycle = cycle
         self._draw = _RowDraw(rows, weights, rules.subsample, seed, n_threads) if rules.subsample < 1 else None
@@ -188,6 +188,7 @@ class Chain:
         self._masks = _copy_masks(rows, weights, loss, cycle.bootstrap, seed) if masked else None
         self.builder = ForestBuilder("symmetric" if rules.grow_policy == "symmetric" else "general", loss.n_outputs)
         self.shrink_factors = []
+        self._coin_values = []
 
     @property
     def n_iter(self):
@@ -197,13 +198,23 @@ class Chain:
     @property
     def scores(self):
         """Raw scores of the training rows less the base score, shape (n_outputs, n_rows)."""
-        return self._trainer.scores
+        return self._trainer.scores[: self._trainer.n_outputs]
 
-    def resume(self, forest, codes_col, n_threads):
-        """Start from the trees of a forest that this chain made earlier on the same rows."""
+    @property
+    def coin_values(self):
+        """What each leaf adds to the fit of coins, shape (n_leaves,); None for losses that fit none."""
+        return np.concatenate(self._coin_values) if self._coin_values else None
+
+    def resume(self, forest, codes_col, n_threads, coin_values=None):
+        """Start from the trees of a forest that this chain made earlier on the same rows, and their `coin_values`."""
         acc = np.zeros((codes_col.shape[1], forest.n_outputs))
         forest.accumulate(codes_col, acc, n_threads=n_threads)
         self.scores[...] = acc.T
+        if coin_values is not None:
+            fit = np.zeros((codes_col.shape[1], 1))
+            forest.with_values(coin_values).accumulate(codes_col, fit, n_threads=n_threads)
+            self._trainer.scores[-1] = fit[:, 0]
+            self._coin_values = [coin_values]
         self.builder = ForestBuilder.from_forest(forest)
         self.shrink_factors = list(forest.shrink_factors)
 
@@ -219,6 +230,8 @@ class Chain:
             iteration, self.seed, shrink, self.sigma, gradient_scale, self._columns(iteration), units, counts,
             self._mask(iteration),
         )  # fmt: skip
+        if self.loss.fits_coins:
+            self._coin_values.append(tree.pop("coin_value"))
         self.builder.append(tree)
         self.shrink_factors.append(shrink)
 
@@ -283,6 +296,14 @@ def _row_copies(rows):
     """Return keys, first and n_copies of the copies that draws of rows take."""
     counted = rows.weight if rows.leaf_weight is None else rows.leaf_weight
     return copy_numbers(rows.hashes, target_ranks(rows.y), counted)
+
+
+def _coins(rows, loss):
+    if not loss.fits_coins:
+        return None
+    # Keyed by content alone: boosting without noise depends on no seed.
+    counted = rows.weight if rows.leaf_weight is None else rows.leaf_weight
+    return mean_coins(0, STREAM_COINS, rows.hashes, target_ranks(rows.y), counted)
 
 
 def _copy_masks(rows, weights, loss, fraction, seed):

@@ -278,7 +278,7 @@ class BaseSGLB(BaseEstimator):
         mapper.fit(data.X, data.sample_weight, data.is_categorical, n_threads)
         codes_col, codes_row = mapper.transform(data.X, n_threads)
         draws = self.subsample < 1 or self.early_stopping or self.langevin or self.posterior_sampling
-        draws = draws or self.bootstrap_fraction is not None or loss.needs_content
+        draws = draws or self.bootstrap_fraction is not None or loss.needs_content or loss.fits_coins
         hashes = row_hashes(codes_row, data.n_features, n_threads) if draws else None
         target = loss.to_internal(data.y)
         rows = Rows(
@@ -335,10 +335,12 @@ class BaseSGLB(BaseEstimator):
             n_iter = monitor.best_n_iter
             if n_iter < forest.n_trees:
                 forest = forest.truncate(n_iter)
+        coin_values = chain.coin_values
         note = "stopped early" if n_iter < self._last_iteration() else ""
         monitor.reporter.finish(n_iter, note)
         state = {
             "_forest": forest,
+            "_coin_values": None if coin_values is None else coin_values[: forest.leaf_offset[-1]],
             "_mapper": task.mapper,
             "_loss": task.loss,
             "_record": record,
@@ -490,7 +492,7 @@ class BaseSGLB(BaseEstimator):
         return score
 
     def _resume(self, chain, monitor, task):
-        chain.resume(self._forest, task.rows.codes_col, task.n_threads)
+        chain.resume(self._forest, task.rows.codes_col, task.n_threads, self._coin_values)
         if monitor.validation is not None:
             monitor.validation.resume(self._forest)
         if monitor.stopping is not None:

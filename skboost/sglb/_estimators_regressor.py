@@ -212,7 +212,8 @@ class SGLBRegressor(SurvivalMixin, RegressorMixin, BaseSGLB):
     Iteration t shrinks the model by s_t, takes gradients g there, grows the tree on ``w g + sigma sqrt(w) xi`` and
     gives the leaf of weight W and gradient sum G the step ``-eps (G + sigma sqrt(D) xi) / D`` with fresh noise and ``D
     = W + lambda``; "poisson" multiplies W by the mean of y, Newton leaves have the sum of second derivatives in its
-    place, and the log deviation of "gaussian" divides by ``D - G``. With ``T = 1`` the chain's stationary law is the
+    place, and the log deviation of "gaussian" divides by ``D - G``, at least ``D / 2``; its gradient is corrected by
+    what fitting leaves of coins, as the user guide says. With ``T = 1`` the chain's stationary law is the
     posterior; larger T concentrates it. Structure noise is drawn per distinct row of bins, so whole-number weights
     equal repeated rows and the order of rows is irrelevant. One iteration costs about one addition per row and column
     and level; memory is about three bytes per row and column, besides X itself and the float copy that is made of a

@@ -30,7 +30,7 @@ def assert_same_tree(tree, expected):
         if key == "gain":
             largest = np.abs(value).max(initial=0)
             assert_allclose(tree[key], value, rtol=1e-7, atol=1e-9 * max(1.0, largest), err_msg=key)
-        elif key == "leaf_value":
+        elif key in ("leaf_value", "coin_value"):
             assert_allclose(tree[key], value, rtol=1e-12, atol=1e-14 * np.abs(value).max(initial=0), err_msg=key)
         else:
             assert_array_equal(tree[key], value, err_msg=key)
@@ -223,7 +223,8 @@ def assert_true_to_rows(problem, trainer, tree, before, shrink=1.0):
     leaf = leaf_of_rows(tree, problem.codes)
     assert leaf.min() >= 0
     assert leaf.max() < len(tree["leaf_value"])
-    assert_array_equal(trainer.scores, before * shrink + tree["leaf_value"][leaf].T)
+    values = np.column_stack([tree["leaf_value"], *([tree["coin_value"]] if "coin_value" in tree else [])])
+    assert_array_equal(trainer.scores, before * shrink + values[leaf].T)
     weight, step = np.ones(len(leaf)), 0.0
     if problem.weights is not None:
         weight, step = problem.weights["weight"], 2.0**-31 / problem.weights["scale"]
@@ -297,7 +298,7 @@ def large_problem(loss="squared", policy=DEPTHWISE, n=20000, **options):
 @pytest.mark.parametrize(
     ("loss", "newton", "weights"),
     [("squared", False, None), ("multinomial", False, "integer"), ("binary", True, "fractional"),
-     ("gaussian", False, "class"), ("multinomial", True, None)],
+     ("gaussian", False, "class"), ("gaussian, coins", True, "class"), ("multinomial", True, None)],
 )  # fmt: skip
 def test_threads_do_not_matter(policy, loss, newton, weights):
     problem = large_problem(loss, policy, weights=weights, rules={"newton": newton, "max_depth": 6})
@@ -307,6 +308,32 @@ def test_threads_do_not_matter(policy, loss, newton, weights):
         others, other_scores = chain(problem, 2, n_threads, sigma=0.3, shrink=0.95)
         assert_identical(trees, others)
         assert_array_equal(scores, other_scores)
+
+
+@every_policy
+@pytest.mark.parametrize("newton", [False, True], ids=["gradient", "newton"])
+def test_splits_do_not_see_coins(policy, newton):
+    """Nothing is fitted before the first tree, which is that without coins; the sign of all coins changes no tree."""
+    options = {"policy": policy, "newton": newton, "max_depth": 4, "max_leaves": 12, "noise": True}
+    problem, plain = (make_problem(1, loss, 300, **options) for loss in ("gaussian, coins", "gaussian"))
+    trees = chain(problem, 6, sigma=0.3, shrink=0.95)[0]
+    first = chain(plain, 1, sigma=0.3, shrink=0.95)[0][0]
+    assert_identical([first], trees[:1])
+    problem.coins = -problem.coins
+    for tree, other in zip(trees, chain(problem, 6, sigma=0.3, shrink=0.95)[0], strict=True):
+        assert_array_equal(tree.pop("coin_value"), -other["coin_value"])
+        assert_identical([tree], [other])
+
+
+def test_coins_go_with_the_gaussian_loss():
+    problem = make_problem(0, "gaussian, coins")
+    problem.coins = problem.coins[1:]
+    with pytest.raises(ValueError, match="one entry per row"):
+        problem.trainer()
+    problem = make_problem(0, "squared")
+    problem.coins = np.ones(60, dtype=np.float32)
+    with pytest.raises(ValueError, match="gaussian loss"):
+        problem.trainer()
 
 
 def with_columns(problem, n_more):

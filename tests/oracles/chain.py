@@ -110,7 +110,7 @@ def leaf_normal(leaf, key):
 # ---------------------------------------------------------------- cyclical schedules
 
 GOLDEN = 0x9E3779B97F4A7C15
-STREAM_MASK, STREAM_SUBSAMPLE = 3, 4
+STREAM_MASK, STREAM_SUBSAMPLE, STREAM_COINS = 3, 4, 13
 
 
 def gradient_scale(iteration, length, high, low, form):
@@ -166,6 +166,18 @@ class Copies:
 
     def drawn(self, fraction, seed, iteration):
         return [h < int(fraction * 2**64) for h in self.hashes(seed, STREAM_SUBSAMPLE, iteration)]
+
+    def coins(self, codes):
+        """Mean coins, 1 or -1, of the copies of every content; the first one where the codes have one content."""
+        tosses, contents, key_of_row = {}, {}, dict(zip(self.row, self.key, strict=True))
+        for key, draw in zip(self.key, self.hashes(0, STREAM_COINS, 0), strict=True):
+            tosses.setdefault(key, []).append(1.0 if draw < 2**63 else -1.0)
+        for row, key in key_of_row.items():
+            contents.setdefault(bytes(codes[row]), set()).add(key)
+        several = [len(contents[bytes(row)]) > 1 for row in codes]
+        own = [tosses[key_of_row[i]] for i in range(len(codes))]
+        means = [np.mean(t) if s else t[0] for t, s in zip(own, several, strict=True)]
+        return np.array(means, dtype=np.float32)
 
     def count(self, flags, n_rows):
         return np.bincount([row for row, flag in zip(self.row, flags, strict=True) if flag], minlength=n_rows)

@@ -89,13 +89,13 @@ class Node:
 class Twin:
     """Grows trees like `skboost._engine.grower.Trainer`; arguments as there, codes of shape (n_rows, n_features)."""
 
-    def __init__(self, codes, n_bins, categorical, loss, y, base, rules, weights=None, noise=None):
+    def __init__(self, codes, n_bins, categorical, loss, y, base, rules, weights=None, noise=None, coins=None):
         self.codes, self.n_bins, self.categorical = codes, n_bins, categorical
         self.loss, self.y, self.base, self.rules = loss, y, base, rules
-        self.weights, self.noise = weights, noise
+        self.weights, self.noise, self.coins = weights, noise, coins
         ones = np.ones(loss.n_outputs)
         self.row_scale, self.leaf_scale = ((noise or {}).get(name, ones) for name in ("row_scale", "leaf_scale"))
-        self.scores = np.zeros((loss.n_outputs, len(y)))
+        self.scores = np.zeros((loss.n_outputs + (coins is not None), len(y)))
         n = len(y)
         self.scale = 1.0 if weights is None else weights["scale"]
         self.integer = True if weights is None else weights["integer"]
@@ -116,7 +116,10 @@ class Twin:
             self.units = units.astype(np.int64)
             self.counts = self.units if counts is None else counts.astype(np.int64)
         self.scores *= shrink
-        grad, hess = losses.gradients(self.loss, self.y, self.scores, self.base, self.rules.newton)
+        scores = self.scores[: self.loss.n_outputs]
+        grad, hess = losses.gradients(self.loss, self.y, scores, self.base, self.rules.newton)
+        if self.coins is not None:
+            grad = self.with_coins(grad, hess)
         self.grad, self.hess, self.gradient_scale = grad * np.float32(gradient_scale), hess, gradient_scale
         self.mask = mask
         self.quantise(self.with_noise(self.grad))
@@ -130,6 +133,14 @@ class Twin:
         tree = self.export()
         self.units, self.counts = own
         return tree
+
+    def with_coins(self, grad, hess):
+        """Gradients of mean, log deviation and fit of the coins: mean squares of what is left of these replace 1."""
+        left = self.scores[2] - self.coins
+        square = left**2 + 1 - self.coins.astype(np.float64) ** 2
+        log_sd = grad[1] + (square - 1) * (1.0 if self.rules.newton else 0.5)
+        left = left.astype(np.float32) * (hess[0] if self.rules.newton else 1)
+        return np.stack([grad[0], log_sd, left]).astype(np.float32)
 
     def with_noise(self, grad):
         """Gradients with structure noise: sigma / sqrt(W of the group of equal rows) times one draw per row content."""
@@ -490,25 +501,26 @@ class Twin:
 
     def leaf_values(self, leaves):
         """Values -lr (G + sigma sqrt(D) xi) / D of noise-free sums over all rows, and the weights of the leaves."""
-        outputs, rules = self.loss.n_outputs, self.rules
+        outputs, rules = len(self.scores), self.rules
         weight = np.ones(len(self.y)) if self.weights is None else self.weights["weight"] * self.scale
         values, weights = np.zeros((len(leaves), outputs)), np.zeros(len(leaves))
         for k in range(outputs):
             draws = np.empty(len(leaves))
             langevin.leaf_normals(self.seed, STREAM_LEAF, self.iteration, k, draws)
             for i, node in enumerate(leaves):
+                coin = k == self.loss.n_outputs
                 W = self.leaf_weight(node.rows)
                 G = self.fine_gradient(k, node.rows, weight)
-                H = self.fine_sum(self.hess[k], node.rows, weight) if self.hess is not None else 0.0
+                H = self.fine_sum(self.hess[0 if coin else k], node.rows, weight) if self.hess is not None else 0.0
                 D = (H if rules.newton else rules.curvature * W) + rules.l2
                 if self.loss.kind == GAUSSIAN and k == 1:
-                    D -= G / self.gradient_scale  # mean of expected and observed information
+                    D -= min(G / self.gradient_scale, 0.5 * D)  # mean of expected and observed information
                 weights[i] = W
                 if W <= 0:
                     values[i, k] = rules.learning_rate * max(node.low, min(node.high, 0.0))
                 if W <= 0 or D <= 0:
                     continue
-                if self.sigma > 0:
+                if self.sigma > 0 and not coin:
                     resolution = 0.5 / self.scale / grid_of_rows(self.hess[k]) if self.has_metric() else 0.0
                     metric = W / max(H, resolution) if self.has_metric() else 1.0
                     G += self.sigma * self.leaf_scale[k] * np.sqrt(D * metric) * draws[i]
@@ -556,6 +568,8 @@ class Twin:
         tree["leaf_value"], tree["leaf_weight"] = self.leaf_values(leaves)
         for node, value in zip(leaves, tree["leaf_value"], strict=True):
             self.scores[:, node.rows] += value[:, None]
+        if self.coins is not None:
+            tree["coin_value"], tree["leaf_value"] = tree["leaf_value"][:, 2], tree["leaf_value"][:, :2]
         return tree
 
     def walk(self, code):

@@ -13,12 +13,17 @@ def class_of(rng, signal):
     return np.digitize(signal + 0.3 * rng.normal(size=len(signal)), [-0.5, 0.5]).astype(float)
 
 
+def normal_of(rng, signal):
+    return signal + np.exp(0.3 * signal) * rng.normal(size=len(signal))
+
+
 # name: kind, outputs, a function (rng, signal) -> target
 LOSSES = {
     "squared": (0, 1, lambda rng, signal: signal + 0.3 * rng.normal(size=len(signal))),
     "binary": (2, 1, lambda rng, signal: (rng.random(len(signal)) < 1 / (1 + np.exp(-2 * signal))).astype(float)),
     "multinomial": (3, 3, class_of),
-    "gaussian": (4, 2, lambda rng, signal: signal + np.exp(0.3 * signal) * rng.normal(size=len(signal))),
+    "gaussian": (4, 2, normal_of),
+    "gaussian, coins": (4, 2, normal_of),
 }
 
 
@@ -35,11 +40,12 @@ class Problem:
     rules: Rules
     weights: dict | None = None
     noise: dict | None = None
+    coins: np.ndarray | None = None
 
     def twin(self):
         return Twin(
             self.codes, self.n_bins, self.categorical, self.loss, self.y, self.base, self.rules, self.weights,
-            self.noise,
+            self.noise, self.coins,
         )  # fmt: skip
 
     def trainer(self, n_threads=1):
@@ -48,7 +54,7 @@ class Problem:
         codes_row[:, :n_features] = self.codes
         return Trainer(
             np.ascontiguousarray(self.codes.T), codes_row, self.n_bins, self.categorical, self.loss, self.y, self.base,
-            vars(self.rules), self.weights, self.noise, n_threads,
+            vars(self.rules), self.weights, self.noise, n_threads, self.coins,
         )  # fmt: skip
 
     def take(self, rows):
@@ -62,6 +68,7 @@ class Problem:
         return Problem(
             np.ascontiguousarray(self.codes[rows]), self.n_bins, self.categorical, self.loss, self.y[rows], self.base,
             self.rules, taken(self.weights), taken(self.noise),
+            None if self.coins is None else self.coins[rows],
         )  # fmt: skip
 
 
@@ -90,6 +97,7 @@ def make_problem(seed, loss="squared", n=60, n_bins=(9, 4, 30, 12), categorical=
     return Problem(
         codes, n_bins, is_categorical, SimpleNamespace(kind=kind, n_outputs=outputs, params=()), target(rng, signal),
         rng.normal(0, 0.1, outputs), settings, weight_arrays, make_noise(codes, weight_arrays) if noise else None,
+        rng.choice([-1, 1, 1 / 3], n).astype(np.float32) if loss.endswith("coins") else None,
     )  # fmt: skip
 
 

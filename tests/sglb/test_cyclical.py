@@ -223,9 +223,11 @@ def twin_of(model, X, y, weight):
         arrays = {"weight": weight, "units": weight.astype(np.uint32), "scale": 1.0, "integer": True, "counts": None}
     if record.noise_scales is not None:
         noise["row_scale"], noise["leaf_scale"] = record.noise_scales
+    ranks, n_copies = np.unique(internal, return_inverse=True)[1], np.ones(len(y)) if weight is None else weight
+    coins = Copies.of(codes, ranks, n_copies).coins(codes) if model._loss.fits_coins else None
     twin = Twin(
         codes, model._mapper.n_bins, np.zeros(codes.shape[1], bool), model._loss, internal, record.base_score, rules,
-        arrays, noise,
+        arrays, noise, coins,
     )  # fmt: skip
     schedule = {
         "length": model.cycle_length,
@@ -236,9 +238,8 @@ def twin_of(model, X, y, weight):
         "bootstrap": model.bootstrap_fraction,
         "subsample": model.subsample,
     }
-    ranks = np.unique(internal, return_inverse=True)[1]
     labels = internal.tolist() if hasattr(model, "classes_") else [0] * len(internal)
-    return CyclicalTwin(twin, np.ones(len(y)) if weight is None else weight, ranks, labels, schedule)
+    return CyclicalTwin(twin, n_copies, ranks, labels, schedule)
 
 
 @pytest.mark.parametrize("weighted", [False, True], ids=["rows", "weights"])
@@ -255,7 +256,7 @@ def test_the_chain_is_that_of_the_twin(loss, setting, weighted, seed):
     sigma = model._record.sigma
     for t in range(8):
         chain.grow(t, model._record.seed, model.shrink_factors_[t], sigma)
-    raw = chain.twin.scores.T + model._record.base_score
+    raw = chain.twin.scores[: model._loss.n_outputs].T + model._record.base_score
     assert_allclose(model._raw(X), raw, rtol=1e-9, atol=1e-10)
     assert np.ptp(raw) > 0.01
 

@@ -122,6 +122,8 @@ static SKB_TARGET void SKB_FN(skb_table_column)(
 #undef SKB_REAL
 #undef SKB_GRAD
 
+#include "gaussian_coins_impl.h"
+
 #define SKB_REAL double
 #define SKB_GRAD(name) SKB_FN(SKB_CAT(name, 64))
 #include "loss_gradients_impl.h"
