@@ -297,7 +297,7 @@ def test_everything_is_drawn_at_fraction_one():
     keys, first, n_copies = copy_numbers(*few_distinct(np.random.default_rng(0), 50))
     drawn = draw_copies(1.0, 1, 4, 0, keys, first, n_copies)
     assert drawn.dtype == np.int32
-    np.testing.np.testing.assert_array_equal(drawn, n_copies)
+    np.testing.assert_array_equal(drawn, n_copies)
 
 
 @settings(max_examples=50, deadline=None)
@@ -325,8 +325,8 @@ def test_streams_seeds_and_iterations_differ():
 def test_split_holds_out_an_exact_number(fraction, stratified):
     hashes, y, weights = few_distinct(np.random.default_rng(1), 400)
     train, held = split_copies(fraction, 3, 6, hashes, y, weights, y if stratified else None)
-    np.testing.np.testing.assert_array_equal(train + held, weights)
-    np.testing.np.testing.assert_array_equal(held, np.rint(held))
+    np.testing.assert_array_equal(train + held, weights)
+    np.testing.assert_array_equal(held, np.rint(held))
     total = weights.sum()
     assert held.sum() == min(int(fraction * total + 0.5), total - 1 - stratified)
     if stratified:
