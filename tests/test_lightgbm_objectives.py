@@ -24,8 +24,6 @@ LINES = {
     "log_loss": ("binary sigmoid:1", "multiclass num_class:3"),
     "several_labels": (None, "multiclassova num_class:3 sigmoid:1"),
     "several_targets": ("regression", None),
-    "lambdarank": ("lambdarank", None),
-    "rank_xendcg": ("rank_xendcg", None),
     "cox": (None, None),
     "aft": (None, None),
     "gaussian": (None, None),
@@ -55,12 +53,9 @@ def test_objectives_are_read_again(name):
 
 @pytest.mark.parametrize("name", WRITTEN)
 def test_lightgbm_predicts_what_the_loss_predicts(name):
-    try:
-        losses = [make_loss(name, n_classes=n) for n in (2, 3)] if name == "log_loss" else [make_loss(name)]
-    except ValueError as error:
-        if "must be one of" not in str(error):
-            raise
-        pytest.skip(f"there is no loss={name!r} yet")
+    if name in ("several_targets", "several_labels"):  # of a table of targets; written and read elsewhere
+        return
+    losses = [make_loss(name, n_classes=n) for n in (2, 3)] if name == "log_loss" else [make_loss(name)]
     for loss in losses:
         raw = np.random.default_rng(0).uniform(-3, 3, (20, loss.n_outputs))
         line = objective_of(loss)

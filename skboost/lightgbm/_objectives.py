@@ -69,8 +69,6 @@ WRITTEN = {
     "tweedie": WrittenLoss("tweedie", options=("power",)),
     "log_loss": WrittenLoss("binary sigmoid:1", "multiclass num_class:{n}"),
     "several_labels": WrittenLoss(None, "multiclassova num_class:{n} sigmoid:1"),
-    "lambdarank": WrittenLoss("lambdarank"),
-    "rank_xendcg": WrittenLoss("rank_xendcg"),
     "cox": WrittenLoss(),
     "aft": WrittenLoss(options=("distribution", "scale")),
     "gaussian": WrittenLoss(state=("centre", "scale")),

@@ -387,6 +387,9 @@ class SGLBRanker(BaseSGLB):
         """
         if X_val is None and not (qid_val is None and group_val is None):
             raise ValueError("qid_val and group_val need X_val and y_val.")
+        has_queries, has_queries_val = (a is not None or b is not None for a, b in ((qid, group), (qid_val, group_val)))
+        if self.early_stopping and y_val is not None and has_queries and not has_queries_val:
+            raise ValueError("X_val needs qid_val or group_val, as X has queries.")
         y = _Judged(y, qid, group)
         y_val = None if y_val is None else _Judged(y_val, qid_val, group_val)
         return super().fit(X, y, sample_weight, X_val=X_val, y_val=y_val, sample_weight_val=sample_weight_val)

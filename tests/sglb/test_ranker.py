@@ -373,7 +373,9 @@ def test_given_validation_rows_are_checked():
     X, y, qid = problem()
     model = ranker(early_stopping=True)
     with pytest.raises(ValueError, match="y_val"):
-        model.fit(X, y, qid=qid, X_val=X[:2], y_val=[-1.0, 0.0])
+        model.fit(X, y, qid=qid, X_val=X[:2], y_val=[-1.0, 0.0], qid_val=[0, 0])
+    with pytest.raises(ValueError, match="X_val needs qid_val or group_val"):
+        model.fit(X, y, qid=qid, X_val=X[:2], y_val=[1.0, 0.0])
     with pytest.raises(ValueError, match="1 labels for 2 rows"):
         model.fit(X, y, qid=qid, X_val=X[:2], y_val=[1.0, 0.0], qid_val=[0])
 
