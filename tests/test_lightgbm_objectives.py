@@ -51,10 +51,8 @@ def test_objectives_are_read_again(name):
             assert parse_objective(line, n_outputs).name == line.split(" ")[0]
 
 
-@pytest.mark.parametrize("name", WRITTEN)
+@pytest.mark.parametrize("name", [name for name in WRITTEN if not name.startswith("several")])
 def test_lightgbm_predicts_what_the_loss_predicts(name):
-    if name in ("several_targets", "several_labels"):  # of a table of targets; written and read elsewhere
-        return
     losses = [make_loss(name, n_classes=n) for n in (2, 3)] if name == "log_loss" else [make_loss(name)]
     for loss in losses:
         raw = np.random.default_rng(0).uniform(-3, 3, (20, loss.n_outputs))
