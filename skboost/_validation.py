@@ -84,6 +84,18 @@ class TrainingData:
         return np.array(counts, dtype=np.int64)
 
 
+@contextlib.contextmanager
+def unchanged_on_failure(estimator):
+    """Leave an estimator as it was when a fit fails: validation writes columns and categories early on."""
+    before = vars(estimator).copy()
+    try:
+        yield
+    except BaseException:
+        vars(estimator).clear()
+        vars(estimator).update(before)
+        raise
+
+
 # ---- rows and targets ------------------------------------------------------------------------------------------------
 
 

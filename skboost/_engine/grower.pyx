@@ -235,11 +235,15 @@ cdef class Trainer:
         cdef const float[::1] inv
         cdef Py_ssize_t n = self.s.n_rows
         cdef int k
+        ones = np.ones(self.n_outputs)
+        scales = {} if noise is None else noise
+        row_scale, leaf_scale = scales.get("row_scale", ones), scales.get("leaf_scale", ones)
+        if len(row_scale) != self.n_outputs or len(leaf_scale) != self.n_outputs:
+            raise ValueError("row_scale and leaf_scale need one entry per output")
         self.p.row_noise = <double *>allocated(self.n_outputs, sizeof(double))
         self.p.leaf_noise = <double *>allocated(self.n_outputs, sizeof(double))
         for k in range(self.n_outputs):
-            self.p.row_noise[k] = 1.0 if noise is None else noise.get("row_scale", np.ones(k + 1))[k]
-            self.p.leaf_noise[k] = 1.0 if noise is None else noise.get("leaf_scale", np.ones(k + 1))[k]
+            self.p.row_noise[k], self.p.leaf_noise[k] = row_scale[k], leaf_scale[k]
         if noise is None:
             return 0
         hash0, hash1, inv = noise["hash0"], noise["hash1"], noise["inv_root_weight"]

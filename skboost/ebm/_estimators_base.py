@@ -11,7 +11,7 @@ from skboost._compat import Interval, RealNotInt, StrOptions, check_parameters
 from skboost._parallel import cap_threads, effective_n_threads
 from skboost._random import resolve_seed
 from skboost._sampling import canonical_rows, cell_hashes
-from skboost._validation import check_training_data, check_X, resolve_monotonic_cst
+from skboost._validation import check_training_data, check_X, resolve_monotonic_cst, unchanged_on_failure
 from skboost.ebm._bags import check_user_bags, check_validation_size, make_bags
 from skboost.ebm._cells import CellMapper
 from skboost.ebm._density import feature_bounds, histogram
@@ -146,14 +146,8 @@ class BaseEBM(TermsMixin, DictMixin, BaseEstimator):
             Nothing is fitted then.
         """
         self._check_params()
-        before = vars(self).copy()
-        try:
+        with unchanged_on_failure(self):
             state = self._run(X, y, sample_weight, bags, init_score)
-        except BaseException:
-            # Validation has written the columns and categories already: a failed fit leaves what was there before.
-            vars(self).clear()
-            vars(self).update(before)
-            raise
         vars(self).update(state)
         return self
 

@@ -14,6 +14,7 @@ from sklearn.utils.validation import check_is_fitted
 
 from skboost._compat import Interval, StrOptions, check_parameters
 from skboost._uncertainty import Uncertainty, check_n_members
+from skboost._validation import unchanged_on_failure
 from skboost.gaussian_process._averages import binary_decomposition, one_vs_rest_decomposition, row_blocks
 from skboost.gaussian_process._checks import (
     apply_weights,
@@ -220,14 +221,8 @@ class LaplaceGPClassifier(ClassifierMixin, BaseEstimator):
         """
         check_parameters(self)
         check_combinations(self)
-        before = vars(self).copy()
-        try:
+        with unchanged_on_failure(self):
             return self._fit(X, y, sample_weight)
-        except BaseException:
-            # Validation has written the columns already: a failed fit leaves what was there before.
-            vars(self).clear()
-            vars(self).update(before)
-            raise
 
     def _fit(self, X, y, sample_weight):
         n_threads = effective_n_jobs(self.n_jobs)

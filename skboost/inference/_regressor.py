@@ -14,7 +14,7 @@ from skboost._parallel import cap_threads, effective_n_threads
 from skboost._random import STREAM_CALIBRATION, resolve_seed
 from skboost._reporting import ProgressReporter
 from skboost._sampling import copy_numbers, row_hashes, split_copies
-from skboost._validation import check_training_data, check_X
+from skboost._validation import check_training_data, check_X, unchanged_on_failure
 from skboost.inference._tree_chain import MOST_LEAVES, ChainRows, ChainRules, run_chain
 from skboost.inference._tree_kernel import TreeKernel
 from skboost.inference._tree_limit import (
@@ -281,14 +281,8 @@ class BoulevardRegressor(RegressorMixin, BaseEstimator):
         """
         check_parameters(self)
         self._check_params_jointly()
-        before = vars(self).copy()
-        try:
+        with unchanged_on_failure(self):
             state = self._run(X, y, sample_weight)
-        except BaseException:
-            # Validation has written the columns and categories already: a failed fit leaves what was there before.
-            vars(self).clear()
-            vars(self).update(before)
-            raise
         vars(self).update(state)
         return self
 

@@ -26,6 +26,7 @@ from skboost._validation import (
     check_X,
     resolve_interaction_cst,
     resolve_monotonic_cst,
+    unchanged_on_failure,
 )
 from skboost.sglb._chain import Chain, Rows, TreeRules, held_out_variance, target_ranks
 from skboost.sglb._cycle import check_cycle, check_step, resolve_cycle
@@ -194,14 +195,8 @@ class BaseSGLB(BaseEstimator):
             raise ValueError("X_val and y_val need early_stopping=True, got early_stopping=False.")
         if sample_weight_val is not None and X_val is None:
             raise ValueError("sample_weight_val needs X_val and y_val.")
-        before = vars(self).copy()
-        try:
+        with unchanged_on_failure(self):
             state = self._run(X, y, sample_weight, X_val, y_val, sample_weight_val)
-        except BaseException:
-            # Validation has written the columns and categories already: a failed fit leaves what was there before.
-            vars(self).clear()
-            vars(self).update(before)
-            raise
         vars(self).update(state)
         return self
 
